@@ -38,6 +38,15 @@ sent 3 0 many
 [ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ] || fail "something is left"
 stop
 
+echo "All are given back, and decoding them takes longer than there is time."
+serve files:1:0 'images={"decoder": "gpu"}'
+sent 1 0 late
+# shellcheck disable=SC2317 # until_true calls it
+at_rest() { [ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ]; }
+until_true 10 at_rest || fail "$(sample convoyd_slots_in_use) slots are in use, $(sample "convoyd_queue_images{model=\"$model\"}") images wait"
+[ "$(undecoded)" -gt 20 ] || fail "only $(undecoded) files were given back"
+stop
+
 echo "Some kill the worker."
 serve files:0:40 'images={"decoder": "gpu"}'
 sent 0 40 many

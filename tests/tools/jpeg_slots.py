@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """jpeg_slots.py URL MODEL UNDECODED DEADLY [CASE...]: sends JPEG files in all ways to a daemon whose null backend takes them
 (tests/faults/faults.h: files:UNDECODED:DEADLY), and says what is wrong with the answers. A file's class is the sum of its bytes;
-the null backend answers pixels with classes that are all equal. The cases: ways, many, kinds."""
+the null backend answers pixels with classes that are all equal. The cases: ways, kinds, many, late."""
 
 import base64
+import collections
 import concurrent.futures
 import http.client
 import io
@@ -165,6 +166,29 @@ def many():
                  for _ in range(40 if DEADLY else 120)]
         for turn in turns:
             turn.result()
+
+
+def late():
+    """All files come back (UNDECODED is 1) and take longer to decode than there is time, or than their clients wait: each request is answered
+    in time or not at all."""
+    files, counts = noisy(48), collections.Counter()
+
+    def ask(file):
+        status, answer = post(f"/v2/models/{MODEL}/classify?top=1&decoder=gpu&timeout_ms=120", file, {})
+        if status == 200:
+            check("late", answer["results"][0], file)
+        counts[status] += 1
+
+    def leave(file):
+        connection = http.client.HTTPConnection(HOST, timeout=60)
+        connection.request("POST", f"/v2/models/{MODEL}/classify?decoder=gpu", file)
+        connection.close()
+
+    with concurrent.futures.ThreadPoolExecutor(48) as pool:
+        list(pool.map(ask, files))
+        list(pool.map(leave, files))
+    if set(counts) - {200, 503} or counts[503] < 5:
+        sys.exit(f"late: {counts}")
 
 
 for case in sys.argv[5:]:
