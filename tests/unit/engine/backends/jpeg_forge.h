@@ -152,8 +152,14 @@ static inline struct file damaged(enum damage damage)
         return with_byte(file, marker_at(&file, 0xdb) + 1, 0xfe);
     case NO_CODES:
         return with_byte(file, marker_at(&file, 0xc4) + 1, 0xfe);
-    case TOO_MANY_CODES:
-        return with_byte(file, marker_at(&file, 0xc4) + 5, 3);
+    case TOO_MANY_CODES: { /* three codes of one bit, of as many in all */
+        uint8_t *counts = file.bytes + marker_at(&file, 0xc4) + 5, *most = counts;
+        for (int i = 1; i < 16; i++)
+            most = counts[i] > *most ? counts + i : most;
+        *most -= 3;
+        counts[0] += 3;
+        break;
+    }
     case TWO_FRAMES:
     case ANOTHER_FRAME: {
         uint8_t again[19];
