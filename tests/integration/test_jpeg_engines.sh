@@ -33,5 +33,5 @@ for i in 1 2; do
   kill -KILL "$old"
   wait "$sending" || fail "turn $i"
 done
-[ "$(sample convoyd_slots_in_use)" = 0 ] && [ "$(sample "convoyd_queue_images{model=\"$model\"}")" = 0 ] || fail "something is left"
+[ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ] || fail "something is left"
 stop

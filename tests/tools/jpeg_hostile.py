@@ -105,11 +105,10 @@ def ask(files, decoder):
 def compare(file, is_whole, by_gpu, by_cpu, counts):
     counts[by_gpu.get("decoder", f"status {by_gpu.get('status')}") + (" whole" if is_whole else " damaged")] += 1
     if is_whole and ("predictions" not in by_gpu or by_gpu["decoder"] != "gpu"):
-        sys.exit(f"a whole file was not decoded by the device: {by_gpu}, by the front {by_cpu}")
+        image = Image.open(io.BytesIO(file))
+        sys.exit(f"a whole file was not decoded by the device: {image.mode} {image.size} {getattr(image, 'layer', '')} {image.info}: {by_gpu}")
     if arguments.exact:
         if by_gpu.get("predictions") != by_cpu.get("predictions") or by_gpu.get("error") != by_cpu.get("error"):
-            with open("/tmp/hostile.jpg", "wb") as kept:
-                kept.write(file)
             sys.exit(f"a {'whole' if is_whole else 'damaged'} file of {len(file)} bytes: {by_gpu}, by the front {by_cpu}")
     elif is_whole:
         one, other = ({p["index"]: p["probability"] for p in by["predictions"]} for by in (by_gpu, by_cpu))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """jpeg_slots.py URL MODEL UNDECODED DEADLY [CASE...]: sends JPEG files in all ways to a daemon whose null backend takes them
 (tests/faults/faults.h: files:UNDECODED:DEADLY), and says what is wrong with the answers. A file's class is the sum of its bytes;
-the null backend answers pixels with classes that are all equal. The cases: ways, many, kinds."""
+the null backend answers pixels with classes that are all equal. The cases: ways, kinds, many, late."""
 
 import base64
+import collections
 import concurrent.futures
 import http.client
 import io
@@ -30,6 +31,14 @@ def jpeg(width, height, mode="RGB", **options):
     file = io.BytesIO()
     picture(width, height, mode).save(file, "JPEG", **options)
     return file.getvalue()
+
+
+def noisy(count):
+    """Files of a megabyte that differ in a comment."""
+    file = io.BytesIO()
+    Image.frombytes("RGB", (900, 700), noise.randbytes(900 * 700 * 3)).save(file, "JPEG", quality=90, subsampling=0)
+    whole = file.getvalue()
+    return [whole[:2] + b"\xff\xfe\0\x0a" + noise.randbytes(8) + whole[2:] for _ in range(count)]
 
 
 def expected(file):
@@ -122,11 +131,12 @@ def ways():
     infer(files, False)
     infer(files, True)
     v1(files)
-    large = [jpeg(1500, 1100, quality=97) for _ in range(3)] + files[:5]
-    classify(large, "image")
-    classify(large, "form")
-    # More than an HTTP thread copies, with images between that the front decodes.
-    classify([jpeg(2400, 1600, quality=100, subsampling=0) for _ in range(5)], "form")
+    large = noisy(12)
+    classify(large[:2] + files[:5], "image")
+    classify(large[:2] + files[:5], "form")
+    if sum(map(len, large)) < 9 << 20:
+        sys.exit("these are not more than an HTTP thread copies")
+    classify(large + files[:2], "form")
     classify(files, "form", "decoder=cpu", "cpu")
 
 
@@ -150,12 +160,35 @@ def kinds():
 
 
 def many():
-    files = [jpeg(noise.randint(8, 400), noise.randint(8, 400), quality=noise.randint(30, 95)) for _ in range(64)]
+    files = [jpeg(noise.randint(8, 400), noise.randint(8, 400), quality=noise.randint(30, 95)) for _ in range(48)]
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         turns = [pool.submit(classify, noise.sample(files, noise.choice((1, 1, 1, 5))), noise.choice(("image", "form")))
-                 for _ in range(300)]
+                 for _ in range(40 if DEADLY else 120)]
         for turn in turns:
             turn.result()
+
+
+def late():
+    """All files come back (UNDECODED is 1) and take longer to decode than there is time, or than their clients wait: each request is answered
+    in time or not at all."""
+    files, counts = noisy(48), collections.Counter()
+
+    def ask(file):
+        status, answer = post(f"/v2/models/{MODEL}/classify?top=1&decoder=gpu&timeout_ms=120", file, {})
+        if status == 200:
+            check("late", answer["results"][0], file)
+        counts[status] += 1
+
+    def leave(file):
+        connection = http.client.HTTPConnection(HOST, timeout=60)
+        connection.request("POST", f"/v2/models/{MODEL}/classify?decoder=gpu", file)
+        connection.close()
+
+    with concurrent.futures.ThreadPoolExecutor(48) as pool:
+        list(pool.map(ask, files))
+        list(pool.map(leave, files))
+    if set(counts) - {200, 503} or counts[503] < 5:
+        sys.exit(f"late: {counts}")
 
 
 for case in sys.argv[5:]:

@@ -2,6 +2,8 @@
  * bent. */
 #include "server/image/jpeg_header.h"
 
+#include "server/image/jpeg.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h> /* jpeglib.h needs it */
 #include <stdlib.h>
@@ -240,4 +242,61 @@ Test(image_jpeg_header, bounded_work)
     cr_expect_not(convoy_jpeg_is_plain(bytes, length, &header));
     free(bytes);
     free(file.bytes);
+}
+
+/* Of a file that is plain libjpeg reads the same header, and finds it in order. */
+static bool agrees(const uint8_t *bytes, size_t length)
+{
+    struct convoy_jpeg_header header;
+    struct convoy_stored_image stored;
+    struct convoy_jpeg jpeg;
+    struct convoy_error error;
+    if (!convoy_jpeg_is_plain(bytes, length, &header))
+        return false;
+    cr_assert_eq(convoy_jpeg_open(&jpeg, bytes, length, &stored, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_jpeg_check(&jpeg, length, &error), 0, "%s", error.message);
+    cr_assert_eq(stored.width, header.width);
+    cr_assert_eq(stored.height, header.height);
+    cr_assert_eq(stored.orientation, header.orientation);
+    cr_assert_eq(stored.pixel, header.components == 1 ? CONVOY_PIXEL_GREY : CONVOY_PIXEL_RGB);
+    cr_assert_not(jpeg_has_multiple_scans(&jpeg.decoder));
+    cr_assert_not(jpeg.decoder.progressive_mode || jpeg.decoder.arith_code);
+    cr_assert_eq(jpeg.decoder.data_precision, 8);
+    if (header.components == 3)
+        cr_assert_eq(jpeg.decoder.jpeg_color_space, JCS_YCbCr);
+    convoy_jpeg_close(&jpeg);
+    return true;
+}
+
+Test(image_jpeg_header, libjpeg_agrees_whatever_is_bent)
+{
+    const struct making makings[] = {
+        {.width = 40, .height = 30, .components = 3, .restart = 2, .with_exif = true},
+        {.width = 33, .height = 50, .components = 3, .across = 2, .down = 2},
+        {.width = 64, .height = 20, .components = 1, .with_exif = true},
+    };
+    uint32_t chance = 7, plain = 0;
+    for (size_t i = 0; i < 3; i++) {
+        struct file file = make(&makings[i]);
+        size_t head = find(&file, 0xDA) + 14;
+        cr_assert(agrees(file.bytes, file.length));
+        for (int turn = 0; turn < 20000; turn++) {
+            uint8_t was[3];
+            size_t at[3];
+            for (int k = 0; k < 3; k++) {
+                chance = chance * 1664525u + 1013904223u;
+                at[k] = (chance >> 8) % head;
+                was[k] = file.bytes[at[k]];
+                chance = chance * 1664525u + 1013904223u;
+                if (k == 0 || turn % (k + 1) == 0)
+                    file.bytes[at[k]] =
+                        turn % 2 ? (uint8_t)(chance >> 16) : was[k] ^ (uint8_t)(1u << (chance >> 16) % 8);
+            }
+            plain += agrees(file.bytes, file.length);
+            for (int k = 3; k-- > 0;)
+                file.bytes[at[k]] = was[k];
+        }
+        free(file.bytes);
+    }
+    cr_assert_gt(plain, 10000, "some bytes say nothing about that");
 }
