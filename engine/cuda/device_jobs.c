@@ -75,6 +75,8 @@ static int start(struct convoy_device *device, struct convoy_net *net, const str
 {
     int failed;
     enum convoy_input_layout layout = job->layout == CONVOY_LAYOUT_JPEG ? CONVOY_LAYOUT_U8_HWC : job->layout;
+    if (job->profile && net->profiling[number])
+        return convoy_fail(error, -EBUSY, "a profiled job does not share a stream with another");
     const struct convoy_cuda_bucket *bucket = convoy_cuda_bucket(net, job->rows);
     const struct convoy_cuda_plan *plan = &bucket->plans[layout];
     cudaStream_t stream = device->gpu.streams[number];

@@ -37,7 +37,8 @@ struct convoy_nvjpeg_opaque_state {
     void *memory;      /* as the real library keeps some */
 };
 
-#define MEMORY_BYTES ((size_t)1 << 20)
+#define MEMORY_BYTES   ((size_t)1 << 20)
+#define TOO_MANY_BYTES (((size_t)1 << 30) + 1) /* the emulated GPU has them */
 
 /* The planes of one picture on their way to the device. */
 struct plane {
@@ -250,7 +251,7 @@ EXPORTED int nvjpegGetImageInfo(convoy_nvjpeg_handle handle, const unsigned char
     for (int c = 0; c < decoder.num_components; c++) {
         const jpeg_component_info *component = &decoder.comp_info[c];
         widths[c] = divided_up((int)decoder.image_width * component->h_samp_factor, factors[0]) +
-                    asks_for(data, length, "nvjpeg:size");
+                    (c == 0 && asks_for(data, length, "nvjpeg:size"));
         heights[c] = divided_up((int)decoder.image_height * component->v_samp_factor, factors[1]);
     }
     jpeg_destroy_decompress(&decoder);
@@ -265,7 +266,7 @@ EXPORTED int nvjpegDecodeBatchedInitialize(convoy_nvjpeg_handle handle, convoy_n
     if (batch < 1 || threads < 1 || (output != CONVOY_NVJPEG_YUV && output != CONVOY_NVJPEG_UNCHANGED))
         return CONVOY_NVJPEG_INVALID_PARAMETER;
     if (state->memory == NULL &&
-        device->allocate(device->context, &state->memory, wishes("memory") ? SIZE_MAX / 4 : MEMORY_BYTES,
+        device->allocate(device->context, &state->memory, wishes("memory") ? TOO_MANY_BYTES : MEMORY_BYTES,
                          NULL) != 0) {
         state->memory = NULL;
         return CONVOY_NVJPEG_ALLOCATOR_FAILURE;

@@ -8,10 +8,7 @@
 #include "server/image/image.h"
 #include "server/image/scratch.h"
 #include "tests/unit/engine/backends/backend_harness.h"
-
-#include <math.h>
-
-#include <jpeglib.h>
+#include "tests/unit/engine/backends/jpeg_forge.h"
 
 #define MOST_ROWS 300
 
@@ -52,62 +49,6 @@ static inline void open_jpeg(void)
 static inline bool is_exact(void)
 {
     return getenv("CONVOY_TEST_MODULE") == NULL;
-}
-
-/* ---- Files ---- */
-
-struct file {
-    unsigned char *bytes;
-    unsigned long length;
-    int width, height, components;
-};
-
-/* What a file is encoded like. */
-struct encoding {
-    int width, height;
-    bool grey;
-    int half_x, half_y; /* chroma */
-    int quality, restart;
-    const char *comment;
-};
-
-static inline struct file encode(const struct encoding *how)
-{
-    struct file file = {.width = how->width, .height = how->height, .components = how->grey ? 1 : 3};
-    struct jpeg_compress_struct encoder;
-    struct jpeg_error_mgr errors;
-    encoder.err = jpeg_std_error(&errors);
-    jpeg_create_compress(&encoder);
-    jpeg_mem_dest(&encoder, &file.bytes, &file.length);
-    encoder.image_width = (JDIMENSION)how->width;
-    encoder.image_height = (JDIMENSION)how->height;
-    encoder.input_components = file.components;
-    encoder.in_color_space = how->grey ? JCS_GRAYSCALE : JCS_RGB;
-    jpeg_set_defaults(&encoder);
-    jpeg_set_quality(&encoder, how->quality > 0 ? how->quality : 90, TRUE);
-    encoder.comp_info[0].h_samp_factor = how->half_x + 1;
-    encoder.comp_info[0].v_samp_factor = how->half_y + 1;
-    encoder.restart_interval = (unsigned)how->restart;
-    jpeg_start_compress(&encoder, TRUE);
-    if (how->comment != NULL)
-        jpeg_write_marker(&encoder, JPEG_COM, (const JOCTET *)how->comment, (unsigned)strlen(how->comment));
-    uint8_t *line = malloc((size_t)how->width * 3);
-    cr_assert(line != NULL);
-    int seed = (int)(random_value() * 100);
-    while (encoder.next_scanline < encoder.image_height) {
-        int y = (int)encoder.next_scanline;
-        for (int x = 0; x < how->width; x++)
-            for (int c = 0; c < file.components; c++)
-                line[x * file.components + c] =
-                    (uint8_t)(128 + 80 * sin(0.05 * (x + seed) * (c + 1)) + 40 * cos(0.07 * y * (3 - c)) +
-                              ((x / 9 + y / 7) % 2 != 0 ? 7 : -7));
-        JSAMPROW row = line;
-        jpeg_write_scanlines(&encoder, &row, 1);
-    }
-    jpeg_finish_compress(&encoder);
-    jpeg_destroy_compress(&encoder);
-    free(line);
-    return file;
 }
 
 /* ---- Jobs ---- */
@@ -324,10 +265,5 @@ static inline void check_rows_but(const struct mirror *mirror, struct rows *rows
 }
 
 static const struct convoy_image_fitting stretch = {.kind = CONVOY_FITTING_STRETCH};
-
-static inline struct file usual(void)
-{
-    return encode(&(struct encoding){.width = 40, .height = 30, .half_x = 1, .half_y = 1});
-}
 
 #endif
