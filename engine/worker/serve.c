@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define HEARTBEAT_MS 100
+#define AWAY_US      1000000u /* a worker that comes back after so long was stopped */
 
 #define PAUSE_ROUNDS 4    /* of looking at slots, in each pause of a load */
 #define IDLE_US      5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
@@ -384,14 +385,16 @@ static void confine(struct convoy_worker *worker)
 }
 
 /* Whether no front has read what this worker sends for that long. A worker that is kept over a restart of the
- * daemon has a socket that stays open meanwhile; and of a front that never comes nothing else tells. */
+ * daemon has a socket that stays open meanwhile; and of a front that never comes nothing else tells. When
+ * this process itself was stopped for a while, the front may have been, too. */
 static bool is_orphan(uint64_t limit_us, uint64_t now_us, bool *reads)
 {
-    static uint64_t read_us;
+    static uint64_t read_us, looked_us;
     int unread = 0;
     *reads = limit_us == 0 || ioctl(CONVOY_FD_CONTROL, SIOCOUTQ, &unread) != 0 || unread == 0;
-    if (*reads || read_us == 0)
+    if (*reads || now_us - looked_us > AWAY_US)
         read_us = now_us;
+    looked_us = now_us;
     return now_us - read_us > limit_us;
 }
 

@@ -115,11 +115,20 @@ holds 'not [l for l in r if "FDSTORE" in l.get("said", {})]' || fail "it stores 
 end 0
 
 echo "A worker that no front listens to for worker.orphan_ms ends."
-settings '"hang_timeout_ms": 20000, "orphan_ms": 700'
+settings '"hang_timeout_ms": 20000, "orphan_ms": 2000'
 begin --store behind -- --listen 127.0.0.1:0
 worker=$(worker_of)
-sleep 1 # nothing happens while a front reads: there is no event to wait for
+sleep 2.5 # nothing happens while a front reads: there is no event to wait for
 lives "$worker" || fail "it has ended while a front reads"
+# All stand still, the worker with a message that was not read: it does not know how long the front could have read.
+stand_still "$(front_of "$convoyd")"
+sleep 0.3
+stand_still "$worker"
+sleep 2.5
+kill -CONT "$worker"
+kill -CONT "$(front_of "$convoyd")"
+sleep 0.3
+lives "$worker" || fail "it has ended though it stood still itself"
 stand_still "$(front_of "$convoyd")"
 until_true 10 dead "$worker" || fail "it lives on"
 kill -CONT "$(front_of "$convoyd")"
