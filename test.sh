@@ -73,12 +73,6 @@ clean_tidy() {
 }
 clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 
-# clean_scripts FILE...: under pipefail a pipe into "grep -q" fails now and then: grep leaves at its first match, and what
-# still writes into the pipe dies of SIGPIPE. "grep ... >/dev/null" reads to the end.
-clean_scripts() {
-  ! grep -nE '[^|]\| *grep +-[a-zA-Z]*q' "$@" && shellcheck -x "$@"
-}
-
 # units BUILD NAME [without]: queues the Criterion programs of a build, the longest of them first and each suite of the tuner's
 # alone; without: those of the emulated GPU are left out, which may lie there from another run.
 units() {
@@ -186,7 +180,7 @@ step works style/format clean_format
 step works style/walls tests/style/rooms.py
 step works style/clashes tests/style/clashes.py
 step works style/documents tests/style/docs.py
-step last style/shell clean_scripts build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
-  tests/bench/*.sh tests/gpu/*.sh tests/survey/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
+step last style/shell tests/style/scripts.sh build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
+  tests/style/*.sh tests/bench/*.sh tests/gpu/*.sh tests/survey/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
 run_steps
 summary
