@@ -121,6 +121,8 @@ struct convoy_device_metrics *convoy_metrics_device(struct convoy_metrics *metri
         device->name = strdup(name);
         device->metrics = metrics;
         device->number = metrics->device_count;
+        for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+            atomic_init(&device->health[i], CONVOY_HEALTH_UNKNOWN);
         if (device->name == NULL) {
             free(device);
             device = NULL;

@@ -179,7 +179,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     }
     return say(cudaErrorInvalidValue);
 }
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "emulated GPU");
@@ -192,6 +192,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
     properties->maxThreadsPerBlock = 1024;
     properties->l2CacheSize = 50 << 20;
     properties->regsPerMultiprocessor = 65536;
+    properties->pciBusID = 0x10 * (device + 1);
     return say(cudaSuccess);
 }
 cudaError_t cudaDriverGetVersion(int *version)
