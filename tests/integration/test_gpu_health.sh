@@ -7,11 +7,9 @@
 built=$build
 stand_in=$(realpath "$build")/tests/emulation/nvml-new
 needs_cuda
-[ -n "$emulated" ] || skip "its numbers are those of emulated GPUs"
-[ -e "$stand_in/libnvidia-ml.so.1" ] || skip "there is no stand-in for NVML"
 
 image=models/samples/truck.jpg
-export CONVOY_EMULATED_DEVICES=2 CONVOY_EMULATED_NVML=$work/wishes CONVOY_EMULATED_XID=$work/xid
+export CONVOY_EMULATED_NVML=$work/wishes CONVOY_EMULATED_XID=$work/xid
 mkdir "$work/models"
 cp -r models/cifar10-convnet "$work/models/"
 configure tune='"off"'
@@ -21,6 +19,24 @@ value() { sample "convoyd_gpu_$1{device=\"$2\"${3:+,$3}}"; }
 shows() { [ "$(value "${@:1:$#-1}")" = "${*: -1}" ]; }
 classified() { expect 200 --data-binary @$image "$url/classify"; }
 
+if [ -z "$emulated" ]; then
+  echo "What nvidia-smi says, in a worker that is confined."
+  begin
+  until_true 10 logged "NVML tells of the GPU's health" || fail "$(grep NVML "$work/log")"
+  logged 'confined: no sockets' || fail "the worker is not confined"
+  classified
+  nvidia-smi -i 0 --query-gpu=memory.total,enforced.power.limit,temperature.gpu --format=csv,noheader,nounits | tr -d , >"$work/smi"
+  read -r mib watts celsius <"$work/smi"
+  curl -fsS "$url/metrics" | grep '^convoyd_gpu' | tee "$work/gpu"
+  [ $(($(value memory_bytes cuda:0 'kind="total"') >> 20)) = "$mib" ] || fail "$(cat "$work/smi")"
+  awk "BEGIN { exit !($(value power_limit_watts cuda:0) == $watts && ($(value temperature_celsius cuda:0) - $celsius) ^ 2 <= 25) }" || fail "$(cat "$work/smi")"
+  shows xid_errors_total cuda:0 0 || fail "errors are not reported"
+  stop
+  exit
+fi
+[ -e "$stand_in/libnvidia-ml.so.1" ] || skip "there is no stand-in for NVML"
+
+export CONVOY_EMULATED_DEVICES=2
 echo "Without NVML nothing is known, and nothing is wrong."
 begin
 classified
