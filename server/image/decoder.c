@@ -45,6 +45,12 @@ int convoy_decoder_check(const struct convoy_decoder *decoder, struct convoy_err
     }
 }
 
+bool convoy_decoder_in_order(const struct convoy_decoder *decoder)
+{
+    return decoder->kind == CONVOY_IMAGE_JPEG ||
+           (decoder->kind == CONVOY_IMAGE_PNG && !decoder->as.png.interlaced);
+}
+
 uint64_t convoy_decoder_memory(struct convoy_decoder *decoder)
 {
     uint64_t pixels = (uint64_t)decoder->stored.width * (uint64_t)decoder->stored.height;

@@ -82,18 +82,24 @@ void convoy_window_weights(const struct convoy_axis *axis, const struct convoy_w
     }
 }
 
+struct convoy_taps convoy_taps_together(size_t first, size_t count, size_t columns)
+{
+    size_t more = (count + CONVOY_WINDOW_TOGETHER - 1) / CONVOY_WINDOW_TOGETHER * CONVOY_WINDOW_TOGETHER;
+    if (more > columns)
+        more = count;
+    return (struct convoy_taps){first + more > columns ? columns - more : first, more};
+}
+
 struct convoy_taps convoy_window_taps(const struct convoy_axis *axis, const struct convoy_window *window,
                                       int64_t base, int64_t columns, int channels, int32_t *weights,
                                       size_t most)
 {
-    int64_t first = window->start - base, count = window->end - window->start;
-    int64_t more = (count + CONVOY_WINDOW_TOGETHER - 1) / CONVOY_WINDOW_TOGETHER * CONVOY_WINDOW_TOGETHER;
-    if (more > columns)
-        more = count;
-    int64_t from = first + more > columns ? columns - more : first;
+    size_t first = (size_t)(window->start - base);
+    struct convoy_taps taps =
+        convoy_taps_together(first, (size_t)(window->end - window->start), (size_t)columns);
     memset(weights, 0, most * (size_t)channels * sizeof *weights);
-    convoy_window_weights(axis, window, channels, weights + (first - from) * channels);
-    return (struct convoy_taps){(size_t)from, (size_t)more};
+    convoy_window_weights(axis, window, channels, weights + (first - taps.first) * (size_t)channels);
+    return taps;
 }
 
 bool convoy_window_rows_first(const struct convoy_axis *x, const struct convoy_axis *y)

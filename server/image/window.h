@@ -41,9 +41,12 @@ void convoy_window_nearest(const struct convoy_axis *axis, size_t *places);
 void convoy_window_weights(const struct convoy_axis *axis, const struct convoy_window *window, int times,
                            int32_t *weights);
 
-/* The same as taps over rows that begin at source pixel base and have `columns` pixels. weights has room for
- * `most` pixels, a multiple of CONVOY_WINDOW_TOGETHER. Where the row has room for it, pixels without weight
- * are added to such a multiple. */
+/* So many pixels from first on, as taps over rows of `columns` pixels. Where the row has room for it, pixels
+ * are added to a multiple of CONVOY_WINDOW_TOGETHER. */
+struct convoy_taps convoy_taps_together(size_t first, size_t count, size_t columns);
+
+/* The weights as taps over rows that begin at source pixel base and have `columns` pixels. weights has room
+ * for `most` pixels, a multiple of CONVOY_WINDOW_TOGETHER. Pixels that are added have no weight. */
 struct convoy_taps convoy_window_taps(const struct convoy_axis *axis, const struct convoy_window *window,
                                       int64_t base, int64_t columns, int channels, int32_t *weights,
                                       size_t most);
