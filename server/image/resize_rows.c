@@ -7,6 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
+/* Rows go through the passes together, so that few of the result begin in one batch and end in another, whose
+ * sums have to be kept; but no more than a core's second cache holds beside other things. */
+#define BATCH_BYTES 131072
+#define BATCH_LEAST 8
+#define BATCH_MOST  64
+
 bool convoy_resize_rows_can(const struct convoy_axis *x, const struct convoy_axis *y)
 {
     return x->filter == CONVOY_FILTER_NEAREST || (convoy_window_has_table(x) && convoy_window_has_table(y));
@@ -124,11 +130,10 @@ static int plan_along(struct convoy_row_resizer *resizer, struct convoy_image_sc
 
 /* How many spans have begun and not ended where a batch ends, at most. Spans of more than a row leave out no
  * row between them, so batches end in steps from the first one on. */
-static int count_open(const struct convoy_row_span *spans, int count)
+static int count_open(const struct convoy_row_span *spans, int count, int batch)
 {
     int most = 1, first = 0, behind = 0;
-    for (int end = spans[0].start + CONVOY_ROWS_TOGETHER; end < spans[count - 1].end;
-         end += CONVOY_ROWS_TOGETHER) {
+    for (int end = spans[0].start + batch; end < spans[count - 1].end; end += batch) {
         while (spans[first].end <= end)
             first++;
         while (behind < count && spans[behind].start < end)
@@ -157,7 +162,7 @@ static int plan_down(struct convoy_row_resizer *resizer, struct convoy_image_scr
     resizer->spans_count = (int)out;
     resizer->span_weights = weights;
     resizer->span_stride = stride;
-    resizer->open_most = count_open(spans, (int)out);
+    resizer->open_most = count_open(spans, (int)out, resizer->batch_most);
     return 0;
 }
 
@@ -168,17 +173,24 @@ static uint8_t *slot(const struct convoy_row_resizer *resizer, int number)
     return resizer->batch + (size_t)number * resizer->batch_stride;
 }
 
-/* A row of the result as it was stored, finished: of span j. */
+/* Where row or column j of the result as it was stored is shown. */
+static uint8_t *shown(const struct convoy_row_resizer *resizer, int j)
+{
+    int at = resizer->mirrored_down ? resizer->spans_count - 1 - j : j;
+    size_t bytes = (resizer->turned ? 1 : resizer->out) * (size_t)resizer->channels;
+    return resizer->result + (size_t)at * bytes;
+}
+
+/* Puts a finished row there. */
 static void place(const struct convoy_row_resizer *resizer, int j, const uint8_t *row)
 {
-    size_t channels = (size_t)resizer->channels, count = (size_t)resizer->spans_count;
-    size_t shown = resizer->mirrored_down ? count - 1 - (size_t)j : (size_t)j;
+    size_t channels = (size_t)resizer->channels, apart = (size_t)resizer->spans_count * channels;
+    uint8_t *to = shown(resizer, j);
     if (!resizer->turned) {
-        memcpy(resizer->result + shown * resizer->out * channels, row, resizer->out * channels);
+        memcpy(to, row, resizer->out * channels);
         return;
     }
-    uint8_t *to = resizer->result + shown * channels;
-    for (size_t i = 0; i < resizer->out; i++, row += channels, to += count * channels)
+    for (size_t i = 0; i < resizer->out; i++, row += channels, to += apart)
         for (size_t c = 0; c < channels; c++)
             to[c] = row[c];
 }
@@ -200,17 +212,21 @@ static void place_made(struct convoy_row_resizer *resizer)
     resizer->made_count = 0;
 }
 
-/* Where the finished row of span j is to be written. */
-static uint8_t *made_row(const struct convoy_row_resizer *resizer)
+/* Where the row of span j is written, when its rows are all there. */
+static uint8_t *made_row(const struct convoy_row_resizer *resizer, int j)
 {
     size_t bytes = resizer->columns * (size_t)resizer->channels;
-    return resizer->down_first ? resizer->between + (size_t)resizer->made_count * bytes : resizer->row;
+    if (resizer->down_first)
+        return resizer->between + (size_t)resizer->made_count * bytes;
+    return resizer->turned ? resizer->row : shown(resizer, j);
 }
 
+/* It is written. */
 static void finish(struct convoy_row_resizer *resizer, int j)
 {
     if (!resizer->down_first) {
-        place(resizer, j, resizer->row);
+        if (resizer->turned)
+            place(resizer, j, resizer->row);
         return;
     }
     resizer->made[resizer->made_count++] = j;
@@ -226,7 +242,7 @@ static void add_rows(struct convoy_row_resizer *resizer, int j, const uint8_t *r
     const int32_t *weights = resizer->span_weights + (size_t)j * resizer->span_stride + (from - span->start);
     int32_t *sums = resizer->sums + (size_t)(j % resizer->open_most) * bytes;
     if (from == span->start && to == span->end) {
-        convoy_mean_of_rows(rows, stride, (size_t)(to - from), weights, bytes, made_row(resizer));
+        convoy_mean_of_rows(rows, stride, (size_t)(to - from), weights, bytes, made_row(resizer, j));
         finish(resizer, j);
         return;
     }
@@ -235,7 +251,7 @@ static void add_rows(struct convoy_row_resizer *resizer, int j, const uint8_t *r
     convoy_sums_add(sums, rows, stride, (size_t)(to - from), weights, bytes);
     if (to < span->end)
         return;
-    convoy_sums_end(sums, bytes, made_row(resizer));
+    convoy_sums_end(sums, bytes, made_row(resizer, j));
     finish(resizer, j);
 }
 
@@ -271,12 +287,11 @@ static void take(struct convoy_raster_sink *sink, int y)
 {
     struct convoy_row_resizer *resizer = (struct convoy_row_resizer *)sink;
     const struct convoy_row_span *spans = resizer->spans;
-    int next = resizer->next, last = resizer->spans_count - 1;
-    /* Finished spans may end behind the rows that wait: those are looked at when they are passed. */
-    while (next <= last && spans[next].end <= y)
-        next++;
-    if (next > last || spans[next].start > y)
-        return; /* nothing is made of it; what waits is passed with the next that is needed, or was */
+    int last = resizer->spans_count - 1;
+    while (resizer->coming <= last && spans[resizer->coming].end <= y)
+        resizer->coming++;
+    if (resizer->coming > last || spans[resizer->coming].start > y)
+        return; /* nothing is made of it */
     if (resizer->batch_count > 0 && y != resizer->batch_first + resizer->batch_count) {
         uint8_t *row = slot(resizer, resizer->batch_count);
         pass_batch(resizer);
@@ -287,8 +302,14 @@ static void take(struct convoy_raster_sink *sink, int y)
     if (resizer->multiplies)
         convoy_alpha_multiply(slot(resizer, resizer->batch_count), (size_t)resizer->width);
     resizer->batch_count++;
-    if (resizer->batch_count == CONVOY_ROWS_TOGETHER || y + 1 == spans[last].end)
+    if (resizer->batch_count == resizer->batch_most || y + 1 == spans[last].end)
         pass_batch(resizer);
+}
+
+static int batch_rows(size_t stride)
+{
+    size_t rows = BATCH_BYTES / stride;
+    return (int)(rows < BATCH_LEAST ? BATCH_LEAST : rows > BATCH_MOST ? BATCH_MOST : rows);
 }
 
 int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_image_scratch *scratch,
@@ -308,15 +329,16 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
                                            .width = stored->width,
                                            .channels = channels,
                                            .result = result};
+    resizer->batch_stride = (size_t)stored->width * (size_t)(pixel > channels ? pixel : channels);
+    resizer->batch_most = batch_rows(resizer->batch_stride);
     if (plan_along(resizer, scratch, along) != 0 || plan_down(resizer, scratch, down) != 0)
         return -ENOMEM;
     size_t made = resizer->out * (size_t)channels, whole = resizer->columns * (size_t)channels;
     size_t summed = resizer->down_first ? whole : made;
-    resizer->batch_stride = (size_t)stored->width * (size_t)(pixel > channels ? pixel : channels);
     resizer->batch =
-        convoy_image_buffer_reserve(&scratch->batch, CONVOY_ROWS_TOGETHER, resizer->batch_stride, 1);
-    resizer->between = convoy_image_buffer_reserve(&scratch->middle,
-                                                   resizer->down_first ? 2 : CONVOY_ROWS_TOGETHER, summed, 1);
+        convoy_image_buffer_reserve(&scratch->batch, (size_t)resizer->batch_most, resizer->batch_stride, 1);
+    resizer->between = convoy_image_buffer_reserve(
+        &scratch->middle, resizer->down_first ? 2 : (size_t)resizer->batch_most, summed, 1);
     resizer->row = convoy_image_buffer_reserve(&scratch->row, 2, made, 1);
     resizer->sums = convoy_image_buffer_reserve(&scratch->sums, (size_t)resizer->open_most, summed,
                                                 sizeof *resizer->sums);

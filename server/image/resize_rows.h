@@ -14,8 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONVOY_ROWS_TOGETHER 8 /* that go through the passes */
-
 /* The stored rows [start, end) that a row (or, of a turned image, a column) of the result is a mean of. */
 struct convoy_row_span {
     int start, end;
@@ -35,15 +33,17 @@ struct convoy_row_resizer {
     size_t weights_stride;
     /* down stored columns */
     int spans_count, next; /* next: the first that is not finished */
+    int coming;            /* the first that ends behind the last row that came */
     const struct convoy_row_span *spans;
     const int32_t *span_weights;
     size_t span_stride;
     int open_most; /* so many spans at most have begun and not ended between two batches */
     int32_t *sums; /* of these */
-    /* rows that wait to be passed together: stored rows [batch_first, batch_first + batch_count) */
+    /* rows that wait to be passed together, at most batch_most: stored rows [batch_first, batch_first +
+     * batch_count) */
     uint8_t *batch;
     size_t batch_stride;
-    int batch_first, batch_count;
+    int batch_most, batch_first, batch_count;
     uint8_t *between; /* what the first pass made */
     int made[2];      /* down_first: which spans the rows in between are of */
     int made_count;
