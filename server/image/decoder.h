@@ -35,7 +35,8 @@ int convoy_decoder_check(const struct convoy_decoder *decoder, struct convoy_err
 /* Whether reading delivers rows in order, each once: a raster may aim at a sink (raster.h). */
 bool convoy_decoder_in_order(const struct convoy_decoder *decoder);
 
-/* About what reading takes, with the raster and with resizing. */
+/* About what reading takes, with the raster and with resizing. Where it reads in order, to a target of 16
+ * pixels a side at least: for smaller ones a large image may be kept whole (resize.h). */
 uint64_t convoy_decoder_memory(struct convoy_decoder *decoder);
 
 /* Decodes into raster, once. */

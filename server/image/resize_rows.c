@@ -306,9 +306,11 @@ static void take(struct convoy_raster_sink *sink, int y)
         pass_batch(resizer);
 }
 
-static int batch_rows(size_t stride)
+static int batch_rows(size_t stride, int height)
 {
     size_t rows = BATCH_BYTES / stride;
+    if (height <= BATCH_MOST)
+        return height; /* sums would take more than all rows do */
     return (int)(rows < BATCH_LEAST ? BATCH_LEAST : rows > BATCH_MOST ? BATCH_MOST : rows);
 }
 
@@ -330,7 +332,7 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
                                            .channels = channels,
                                            .result = result};
     resizer->batch_stride = (size_t)stored->width * (size_t)(pixel > channels ? pixel : channels);
-    resizer->batch_most = batch_rows(resizer->batch_stride);
+    resizer->batch_most = batch_rows(resizer->batch_stride, stored->height);
     if (plan_along(resizer, scratch, along) != 0 || plan_down(resizer, scratch, down) != 0)
         return -ENOMEM;
     size_t made = resizer->out * (size_t)channels, whole = resizer->columns * (size_t)channels;
