@@ -1,10 +1,12 @@
 /* Resizing row by row: the same bits as of the whole picture, whatever its size, its turn and its pixels are;
  * and in how much memory. */
 #include "server/image/alpha.h"
+#include "server/image/decoder.h"
 #include "server/image/image.h"
 #include "server/image/resize.h"
 #include "server/image/resize_rows.h"
 #include "tests/unit/server/image/image_forge.h"
+#include "tests/unit/server/image/image_samples.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -29,8 +31,10 @@ struct picture {
 static struct picture draw_picture(int width, int height, int orientation, enum convoy_pixel pixel,
                                    int channels)
 {
-    struct picture picture = {
-        {width, height, orientation, pixel, channels == 4}, pixel == CONVOY_PIXEL_GREY ? 1 : channels, NULL};
+    struct picture picture = {{width, height, orientation, pixel, channels == 4},
+                              pixel == CONVOY_PIXEL_GREY ? 1 : channels,
+                              pixel == CONVOY_PIXEL_RGBA && channels == 4 && orientation % 2 == 0,
+                              NULL};
     size_t size = (size_t)width * (size_t)height * (size_t)convoy_pixel_bytes(pixel);
     picture.bytes = malloc(size);
     cr_assert_not_null(picture.bytes);
@@ -190,6 +194,40 @@ Test(image_rows, sizes_at_random)
                                               draw(3) == 0 ? CONVOY_PIXEL_GREY : CONVOY_PIXEL_RGB, 3);
         check(&picture, &target);
         free(picture.bytes);
+    }
+}
+
+/* PNG files with alpha, to a network with four channels: what image.c does around it. */
+Test(image_rows, files_with_alpha)
+{
+    for (int orientation = 1; orientation <= 8; orientation++) {
+        char name[64];
+        size_t length;
+        struct convoy_decoder decoder;
+        struct convoy_raster raster;
+        struct convoy_axis x, y;
+        struct convoy_error error;
+        uint8_t shown[47 * 31 * 4], line[47 * 4], whole[20 * 9 * 4], row[20 * 9 * 4];
+        const struct convoy_image_target target = {.width = 20, .height = 9, .channels = 4};
+        struct convoy_image_scratch *scratch = convoy_image_scratch_new();
+        snprintf(name, sizeof name, "exif%d-rgba.png", orientation);
+        uint8_t *bytes = samples_read(name, &length);
+        cr_assert_eq(convoy_decoder_open(&decoder, bytes, length, true, &error), 0);
+        const struct convoy_stored_image *stored = &decoder.stored;
+        bool turned = orientation >= 5;
+        convoy_image_fit(&target, turned ? stored->height : stored->width,
+                         turned ? stored->width : stored->height, &x, &y);
+        convoy_raster_aim(&raster, stored, shown, 4);
+        raster.line = line;
+        cr_assert_eq(convoy_decoder_read(&decoder, &raster, 0, scratch, &error), 0);
+        convoy_decoder_close(&decoder);
+        convoy_alpha_multiply(shown, sizeof shown / 4);
+        cr_assert_eq(convoy_image_resize(scratch, shown, 4, &x, &y, whole, &error), 0);
+        convoy_alpha_divide(whole, sizeof whole / 4);
+        cr_assert_eq(convoy_image_to_row(scratch, bytes, length, 10000, &target, row, &error), 0);
+        cr_expect_arr_eq(row, whole, sizeof row, "%s", name);
+        convoy_image_scratch_free(scratch);
+        free(bytes);
     }
 }
 
