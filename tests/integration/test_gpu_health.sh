@@ -36,7 +36,6 @@ if [ -z "$emulated" ]; then
 fi
 [ -e "$stand_in/libnvidia-ml.so.1" ] || skip "there is no stand-in for NVML"
 
-export CONVOY_EMULATED_DEVICES=2
 echo "Without NVML nothing is known, and nothing is wrong."
 begin
 classified
@@ -46,7 +45,7 @@ grep 'level=warning' "$work/log" && fail "a GPU without NVML is no reason to war
 stop
 
 echo "Each GPU's own numbers, in a worker that is confined."
-export LD_LIBRARY_PATH=$stand_in
+export LD_LIBRARY_PATH=$stand_in CONVOY_EMULATED_DEVICES=2
 begin
 logged 'confined: no sockets' || fail "the workers are not confined"
 for gpu in "cuda:0 36 16.25" "cuda:1 52 32.25"; do
