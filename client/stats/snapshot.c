@@ -201,6 +201,40 @@ static void take_device(struct making *making, const char *name, const struct cl
     }
 }
 
+/* What is said of a device's health; false when name is nothing of that. */
+static bool take_health(struct making *making, const char *name, const struct client_sample *sample,
+                        double value)
+{
+    static const struct {
+        const char *name, *label; /* label: whose value names the number; NULL: as there */
+        const char *as;
+        size_t list;
+    } families[] = {
+        {"gpu_utilization_ratio", "engine", NULL, offsetof(struct client_snapshot_device, utilization)},
+        {"gpu_memory_bytes", "kind", NULL, offsetof(struct client_snapshot_device, used_memory)},
+        {"gpu_ecc_uncorrected_errors_total", "lifetime", NULL, offsetof(struct client_snapshot_device, ecc)},
+        {"gpu_throttled", "reason", NULL, offsetof(struct client_snapshot_device, throttled)},
+        {"gpu_temperature_celsius", NULL, "temperature_celsius",
+         offsetof(struct client_snapshot_device, health)},
+        {"gpu_power_watts", NULL, "power_watts", offsetof(struct client_snapshot_device, health)},
+        {"gpu_power_limit_watts", NULL, "power_limit_watts", offsetof(struct client_snapshot_device, health)},
+        {"gpu_xid_errors_total", NULL, "xid_errors", offsetof(struct client_snapshot_device, health)},
+        {"gpu_last_xid", NULL, "last_xid", offsetof(struct client_snapshot_device, health)},
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strcmp(name, families[i].name) != 0)
+            continue;
+        struct client_snapshot_device *device = device_of(making, sample);
+        bool shown = strcmp(name, "gpu_throttled") != 0 || value > 0;
+        if (device && shown)
+            add_named((struct client_named_list *)(void *)((char *)device + families[i].list),
+                      families[i].label ? client_sample_label(sample, families[i].label) : families[i].as,
+                      value);
+        return true;
+    }
+    return false;
+}
+
 static void take_batches(struct making *making, const struct client_sample *sample, double value)
 {
     struct client_snapshot_model *model = model_of(making, sample);
@@ -240,7 +274,8 @@ static void take_sample(struct making *making, const struct client_sample *sampl
     /* NaN and negative numbers count as 0. */
     double value = isfinite(sample->value) && sample->value > 0 ? sample->value : 0;
     struct client_snapshot_model *model;
-    if (take_model(making, name, sample, value))
+    if (take_model(making, name, sample, value) ||
+        (strncmp(name, "gpu_", 4) == 0 && take_health(making, name, sample, value)))
         return;
     if (strcmp(name, "build_info") == 0)
         making->snapshot->version = client_sample_label(sample, "version");

@@ -21,6 +21,8 @@
 #define HEARTBEAT_MS 100
 #define AWAY_US      1000000u /* a worker that comes back after so long was stopped */
 
+#define LAST_HEALTH_MS 50 /* how much later a worker ends that has lost its device */
+
 #define PAUSE_ROUNDS 4    /* of looking at slots, in each pause of a load */
 #define IDLE_US      5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
 
@@ -33,8 +35,40 @@ struct command {
     cJSON *json;
 };
 
+/* The message "health": what is known. */
+static void send_health(struct convoy_worker *worker, const struct convoy_device_health *health)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "health");
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        if (health->values[i] != CONVOY_HEALTH_UNKNOWN)
+            cJSON_AddNumberToObject(message, convoy_health_names[i], (double)health->values[i]);
+    convoy_control_send(&worker->control, message);
+}
+
+static void send_new_health(struct convoy_worker *worker)
+{
+    struct convoy_device_health health;
+    if (worker->device.backend->health == NULL ||
+        !worker->device.backend->health(worker->device.device, 0, &health) || health.number == worker->health)
+        return;
+    worker->health = health.number;
+    send_health(worker, &health);
+}
+
+/* What took the device is often an error that the driver reports, a little later than the call that failed:
+ * the next worker hears of its own errors only. */
+static void send_last_health(struct convoy_worker *worker)
+{
+    struct convoy_device_health health;
+    if (worker->device.device != NULL && worker->device.backend->health != NULL &&
+        worker->device.backend->health(worker->device.device, LAST_HEALTH_MS, &health))
+        send_health(worker, &health);
+}
+
 _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error)
 {
+    send_last_health(worker);
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "lost");
     cJSON_AddStringToObject(message, "reason", error->message);
@@ -409,6 +443,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     with_callbacks.pause = pause_load;
     with_callbacks.run_beside = run_beside;
     with_callbacks.progress = report_progress;
+    with_callbacks.health = true;
     struct convoy_error error, notice;
     pthread_t thread;
 
@@ -453,8 +488,10 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
             bool reads;
             if (is_orphan(orphan_ms * (uint64_t)1000, now, &reads))
                 _exit(0);
-            if (reads) /* else the socket would fill, and this thread wait */
+            if (reads) { /* else the socket would fill, and this thread wait */
                 send_heartbeat(&worker);
+                send_new_health(&worker);
+            }
             next_beat = now + HEARTBEAT_MS * 1000u;
         }
         struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};

@@ -36,6 +36,7 @@ struct convoy_worker {
     struct convoy_control control;
     struct convoy_worker_device device;
     atomic_int phase;
+    uint64_t health; /* the main thread's: number of the last health that was sent */
 
     /* commands of the front, from the main thread to the compute thread */
     pthread_mutex_t lock;

@@ -123,6 +123,8 @@ static struct convoy_device_metrics *make_device(struct convoy_metrics *metrics,
     if (device == NULL)
         return NULL;
     device->metrics = metrics;
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        atomic_init(&device->health[i], CONVOY_HEALTH_UNKNOWN);
     device->name = strdup(name);
     device->model = model[0] != '\0' ? strdup(model) : NULL;
     if (device->name == NULL || (device->model == NULL && model[0] != '\0')) {

@@ -16,6 +16,8 @@
 #ifndef CONVOY_SERVER_METRICS_H
 #define CONVOY_SERVER_METRICS_H
 
+#include "engine/base/device_health.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -123,6 +125,11 @@ void convoy_metrics_device_check(struct convoy_device_metrics *device, const cha
  * understands as a counter's reset. */
 void convoy_metrics_cuda_calls(struct convoy_device_metrics *device, const char *call, uint64_t total);
 void convoy_metrics_device_memory(struct convoy_device_metrics *device, const char *kind, uint64_t bytes);
+/* What is known of the device's health now; NULL: nothing is. Of Xids only the last one's number is taken. */
+void convoy_metrics_device_health(struct convoy_device_metrics *device,
+                                  const struct convoy_device_health *health);
+/* So many more errors were reported. 0: they would be reported; the series begins. */
+void convoy_metrics_device_xids(struct convoy_device_metrics *device, uint64_t more);
 
 /* Models. */
 void convoy_metrics_weight_bytes(struct convoy_metrics *metrics, const char *model, const char *version,

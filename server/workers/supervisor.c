@@ -225,6 +225,9 @@ static void on_message(void *context, struct convoy_worker_process *process,
     case CONVOY_WORKER_MEMORY:
         convoy_heartbeat_memory(worker, message);
         break;
+    case CONVOY_WORKER_HEALTH:
+        convoy_heartbeat_health(worker, message);
+        break;
     case CONVOY_WORKER_LOG:
         convoy_log_level_parse(message->level, &level);
         convoy_log(level, "worker", CONVOY_STR("device", worker->device), CONVOY_STR("text", message->text),

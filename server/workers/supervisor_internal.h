@@ -77,6 +77,8 @@ struct device_worker {
     uint32_t tuning_deaths;  /* deaths while tuning, in a row */
     int loading;             /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;     /* since when */
+    uint64_t health_us;      /* when its device's health came last; 0: what came is not shown any more */
+    uint64_t xids;           /* that this process reported so far */
     uint32_t counter_count;  /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;             /* by model: LOADED or FAILED came */
@@ -279,14 +281,16 @@ bool convoy_placement_possible(const struct convoy_supervisor *supervisor,
 const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
                                                         const struct convoy_model_record *model);
 
-/* ---- supervisor_heartbeat.c: what a worker reports while it lives: phase, counters, device memory ----
+/* ---- supervisor_heartbeat.c: what a worker reports while it lives: phase, counters, device memory, health
+ * ----
  *
  * Only the tuner can meet a kernel that kills the device or never ends: after two workers in a row died while
  * they tuned, the device is served without tuning until convoyd starts again. */
 
-/* HEARTBEAT and MEMORY came. */
+/* HEARTBEAT, MEMORY and HEALTH came. */
 void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_message *message);
 void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_worker_message *message);
+void convoy_heartbeat_health(struct device_worker *worker, const struct convoy_worker_message *message);
 /* The worker is gone; busy: with slots in flight. */
 void convoy_heartbeat_died(struct device_worker *worker, bool busy);
 /* The next worker's --tune: "on", "off" or "force". */

@@ -130,6 +130,18 @@ static int read_memory(const cJSON *json, struct convoy_worker_message *message,
     return 0;
 }
 
+/* What is missing is not known. */
+static int read_health(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    int code = 0;
+    for (int i = 0; i < CONVOY_HEALTH_VALUES && code == 0; i++) {
+        message->health.values[i] = CONVOY_HEALTH_UNKNOWN;
+        if (cJSON_HasObjectItem(json, convoy_health_names[i]))
+            code = whole(json, convoy_health_names[i], 0, 1e15, &message->health.values[i], error);
+    }
+    return code;
+}
+
 /* The members that LOADED and TUNED share. */
 static int read_layers(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
 {
@@ -230,7 +242,8 @@ static enum convoy_worker_message_type type_of(const char *name)
                  {"heartbeat", CONVOY_WORKER_HEARTBEAT}, {"log", CONVOY_WORKER_LOG},
                  {"lost", CONVOY_WORKER_LOST},           {"tuned", CONVOY_WORKER_TUNED},
                  {"memory", CONVOY_WORKER_MEMORY},       {"held", CONVOY_WORKER_HELD},
-                 {"adopted", CONVOY_WORKER_ADOPTED},     {"checked", CONVOY_WORKER_CHECKED}};
+                 {"adopted", CONVOY_WORKER_ADOPTED},     {"checked", CONVOY_WORKER_CHECKED},
+                 {"health", CONVOY_WORKER_HEALTH}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].type;
@@ -267,6 +280,8 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
         return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;
     case CONVOY_WORKER_MEMORY:
         return read_memory(json, message, error);
+    case CONVOY_WORKER_HEALTH:
+        return read_health(json, message, error);
     case CONVOY_WORKER_HEARTBEAT:
         message->text = string(json, "phase");
         return 0;

@@ -68,6 +68,22 @@ Test(client_top, a_snapshot)
     client_exposition_clear(&exposition);
 }
 
+static const char healthy[] =
+    "convoyd_worker_up{device=\"cuda:0\"} 1\n"
+    "convoyd_gpu_utilization_ratio{device=\"cuda:0\",engine=\"kernels\"} 0.93\n"
+    "convoyd_gpu_utilization_ratio{device=\"cuda:0\",engine=\"jpeg\"} 0.4\n"
+    "convoyd_gpu_memory_bytes{device=\"cuda:0\",kind=\"used\"} 1073741824\n"
+    "convoyd_gpu_memory_bytes{device=\"cuda:0\",kind=\"total\"} 85899345920\n"
+    "convoyd_gpu_temperature_celsius{device=\"cuda:0\"} 52\n"
+    "convoyd_gpu_power_watts{device=\"cuda:0\"} 312.4\nconvoyd_gpu_power_limit_watts{device=\"cuda:0\"} 700\n"
+    "convoyd_gpu_ecc_uncorrected_errors_total{device=\"cuda:0\",lifetime=\"volatile\"} 2\n"
+    "convoyd_gpu_ecc_uncorrected_errors_total{device=\"cuda:0\",lifetime=\"aggregate\"} 7\n"
+    "convoyd_gpu_xid_errors_total{device=\"cuda:0\"} 3\nconvoyd_gpu_last_xid{device=\"cuda:0\"} 31\n"
+    "convoyd_gpu_throttled{device=\"cuda:0\",reason=\"power_cap\"} 1\n"
+    "convoyd_gpu_throttled{device=\"cuda:0\",reason=\"hw_thermal\"} 0\n"
+    "convoyd_gpu_throttled{device=\"cuda:0\",reason=\"sw_thermal\"} 1\n"
+    "convoyd_worker_up{device=\"cpu\"} 1\n";
+
 Test(client_top, rates_are_differences)
 {
     struct client_exposition before, after;
@@ -338,6 +354,27 @@ Test(client_top, the_text_says_what_is_known)
     client_exposition_clear(&exposition);
 }
 
+Test(client_top, the_health_of_a_gpu)
+{
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
+    struct client_terminal plain = {0};
+    char *out = NULL;
+    size_t size;
+    read_snapshot(healthy, &exposition, &snapshot);
+    struct client_top_view view = {.url = "http://x", .between = &snapshot, .seconds = 2};
+    FILE *stream = open_memstream(&out, &size);
+    client_top_print_text(stream, &plain, &view, 80);
+    fclose(stream);
+    cr_assert(strstr(out, " GPU  kernels 93 %  jpeg 40 %  1.0 GiB of 80.0 GiB  52 C  312 W of 700 W"
+                          "  throttled: power_cap, sw_thermal  ECC errors 2  Xids 3 (last 31)\n"),
+              "%s", out);
+    cr_assert_null(strstr(strstr(out, " GPU ") + 1, " GPU "), "the CPU has none: %s", out);
+    free(out);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
+}
+
 /* The line of JSON of a reading, compared with nothing before it. */
 static char *json_of(const char *text)
 {
@@ -362,6 +399,20 @@ Test(client_top, a_percentile_beyond_the_last_bound_is_null_in_json)
                         "convoyd_request_seconds_sum{model=\"a\"} 200\n");
     cr_assert(strstr(out, "\"request\":{\"mean\":2000,\"p50\":5263.15"), "%s", out);
     cr_assert(strstr(out, ",\"p99\":null},\"decode\":{\"mean\":null,\"p50\":null,"), "%s", out);
+    free(out);
+}
+
+Test(client_top, the_health_of_a_gpu_in_json)
+{
+    char *out = json_of(healthy);
+    cr_assert(strstr(out,
+                     "\"gpu\":{\"utilization\":{\"kernels\":0.93,\"jpeg\":0.4},"
+                     "\"memory_bytes\":{\"used\":1073741824,\"total\":85899345920},"
+                     "\"ecc_uncorrected_errors\":{\"volatile\":2,\"aggregate\":7},"
+                     "\"throttled\":[\"power_cap\",\"sw_thermal\"],\"temperature_celsius\":52,"
+                     "\"power_watts\":312.4,\"power_limit_watts\":700,\"xid_errors\":3,\"last_xid\":31}"),
+              "%s", out);
+    cr_assert_null(strstr(strstr(out, "\"gpu\"") + 1, "\"gpu\""), "the CPU has none: %s", out);
     free(out);
 }
 

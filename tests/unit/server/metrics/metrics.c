@@ -102,6 +102,9 @@ static void fill(void)
     convoy_metrics_device_check(device, "canary", false);
     convoy_metrics_cuda_calls(device, "cudaGraphLaunch", 77);
     convoy_metrics_device_memory(device, "free", 150000000000);
+    static const struct convoy_device_health health = {.number = 1}; /* every value is known */
+    convoy_metrics_device_health(device, &health);
+    convoy_metrics_device_xids(device, 1);
     convoy_metrics_weight_bytes(metrics, "cifar10", "1", "cuda:0", 52000);
     convoy_metrics_model_ready(metrics, "cifar10", "1", true);
 }
@@ -124,6 +127,15 @@ static const char *const families[][3] = {
     {"convoyd_wait_seconds", "histogram", "model"},
     {"convoyd_device_memory_bytes", "gauge", "device,kind"},
     {"convoyd_front_restarts_total", "counter", "reason"},
+    {"convoyd_gpu_ecc_uncorrected_errors_total", "counter", "device,lifetime"},
+    {"convoyd_gpu_last_xid", "gauge", "device"},
+    {"convoyd_gpu_memory_bytes", "gauge", "device,kind"},
+    {"convoyd_gpu_power_limit_watts", "gauge", "device"},
+    {"convoyd_gpu_power_watts", "gauge", "device"},
+    {"convoyd_gpu_temperature_celsius", "gauge", "device"},
+    {"convoyd_gpu_throttled", "gauge", "device,reason"},
+    {"convoyd_gpu_utilization_ratio", "gauge", "device,engine"},
+    {"convoyd_gpu_xid_errors_total", "counter", "device"},
     {"convoyd_images_total", "counter", "model"},
     {"convoyd_input_seconds", "histogram", "model"},
     {"convoyd_model_ready", "gauge", "model,version"},

@@ -138,3 +138,21 @@ Test(worker_message, refuses_checks_that_do_not_exist)
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1}"), -EPROTO);
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":2,\"check\":\"canary\"}"), -EPROTO);
 }
+
+Test(worker_message, reads_a_devices_health)
+{
+    struct convoy_worker_message message;
+    cJSON *json =
+        cJSON_Parse("{\"type\":\"health\",\"power\":312451,\"memory_total\":150754820096,\"new\":1}");
+    cr_assert_eq(convoy_worker_message_read(json, 0, &message, &error), 0, "%s", error.message);
+    cr_assert_eq(message.type, CONVOY_WORKER_HEALTH);
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        cr_expect_eq(message.health.values[i], i == CONVOY_HEALTH_POWER          ? 312451u
+                                               : i == CONVOY_HEALTH_MEMORY_TOTAL ? 150754820096u
+                                                                                 : CONVOY_HEALTH_UNKNOWN);
+    convoy_worker_message_free(&message);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":-1}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":1e300}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":\"1\"}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":null}"), -EPROTO);
+}
