@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      6 /* raised with each change of this file or of a layout's number */
+#define CONVOY_BACKEND_ABI      7 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -78,6 +78,7 @@ struct convoy_load_options {
     uint32_t max_batch; /* a job has 1 to max_batch rows */
     /* 8-bit rows are normalised per channel: x * multiply[c] + add[c] */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
+    bool untuned; /* idle() leaves it alone: it is used rarely, and not for long */
 };
 
 struct convoy_layer_info {

@@ -1,6 +1,7 @@
 #include "server/api/classify_answer.h"
 
 #include "engine/base/clock.h"
+#include "server/api/explain.h"
 #include "server/http/status.h"
 #include "server/inference/prediction.h"
 
@@ -36,6 +37,8 @@ static void write_predictions(const struct convoy_inference_request *inference, 
         convoy_json_write_end_object(json);
     }
     convoy_json_write_end_array(json);
+    if (inference->map != CONVOY_MAP_NONE)
+        convoy_explain_write(inference, i, json);
     convoy_json_write_end_object(json);
 }
 

@@ -51,13 +51,15 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
     struct convoy_worker_slots *worker = convoy_batcher_choose_worker(batcher, first);
     if (worker == NULL)
         return 0;
-    int number = first->profile ? NO_SLOT : *open_slot_of(worker, first);
+    bool alone = convoy_item_is_alone(first);
+    int number = alone ? NO_SLOT : *open_slot_of(worker, first);
     if (number == NO_SLOT) {
         number = open_slot(worker, first);
         if (number == NO_SLOT)
             return 0;
         worker->slots[number].profile = first->profile;
-        if (first->profile)
+        worker->slots[number].map = first->map;
+        if (alone)
             worker->slots[number].capacity = 1;
         else
             *open_slot_of(worker, first) = number;
@@ -82,7 +84,7 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
         batcher->orphaned = true; /* another worker may serve it sooner */
     if (slot->reserved == slot->capacity) {
         slot->state = SLOT_SEALED;
-        if (!first->profile)
+        if (!alone)
             *open_slot_of(worker, first) = NO_SLOT;
     }
     *where = worker;
@@ -232,6 +234,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         item->retries = 0;
         item->layers = NULL;
         item->layer_count = 0;
+        item->class_map = NULL;
         item->kept_row = NULL;
         item->parked = item->writing = false;
         item->slot = NO_SLOT;

@@ -45,6 +45,7 @@ struct worker_slot {
     double charged_us;             /* what its model was charged for the run in flight (fair_queue.h) */
     double priced_us;              /* its rows' part of worker->load.backlog_us */
     bool profile;
+    uint32_t map;
     bool given_up; /* too late to run: the control loop is about to answer its rows */
     bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved;

@@ -33,7 +33,17 @@ int convoy_inference_request_outcome(const struct convoy_inference_request *infe
     case -ECANCELED:
         *sentence = "the server is stopping: send the request again";
         return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -EAGAIN:
+        *sentence = "networks for class activation maps were loaded too often: try again in a second";
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -ESTALE:
+        *sentence = "the model's files are not those that it was loaded from: load it again";
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
     default:
+        if (inference->map != CONVOY_MAP_NONE) {
+            *sentence = "the class activation map cannot be computed: the log says more";
+            return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
+        }
         *sentence = "the worker failed on this image again and again: the log says more";
         return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
     }

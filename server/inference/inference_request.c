@@ -6,6 +6,7 @@
 #include "server/http/buffer_pool.h"
 #include "server/http/status.h"
 #include "server/image/interleave.h"
+#include "server/inference/class_map_quota.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,8 +54,11 @@ void convoy_inference_request_drop(struct convoy_inference_request *inference)
     for (uint32_t i = 0; i < inference->count; i++) {
         free(inference->samples[i].error);
         free(inference->samples[i].item.layers);
+        free(inference->samples[i].item.class_map);
         convoy_response_free(inference->samples[i].response);
     }
+    if (inference->map != CONVOY_MAP_NONE)
+        convoy_class_map_give();
     convoy_model_view_end(&inference->view);
     free(inference->outputs);
     convoy_buffer_pool_free(inference->tensor);
@@ -103,7 +107,7 @@ static bool look_up(struct convoy_inference_request *inference, uint32_t index, 
     struct convoy_model_record *model = inference->view.model;
     uint32_t outputs = inference->view.shape.outputs_per_row;
 
-    if (inference->profile || !model->config->response_cache)
+    if (inference->profile || inference->map != CONVOY_MAP_NONE || !model->config->response_cache)
         return false;
     uint64_t begun_ns = convoy_now_ns();
     const struct convoy_response_key key = {
@@ -175,6 +179,7 @@ static struct convoy_item *make_item(struct convoy_inference_request *inference,
         .model = inference->view.model,
         .layout = convoy_sample_slot_layout(inference->layout),
         .profile = inference->profile,
+        .map = inference->map,
         .priority = inference->priority,
         .group = &inference->group,
         .outputs = inference->outputs + (size_t)index * inference->view.shape.outputs_per_row,

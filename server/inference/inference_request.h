@@ -44,8 +44,9 @@ struct convoy_inference_request {
     enum convoy_priority priority;
     struct convoy_prediction_rule rule; /* /classify: which classes to name */
     bool profile;
-    bool whole; /* no image is decoded in a part of its size */
-    bool alone; /* /classify: the body was an image, not a form */
+    uint32_t map; /* /classify: as struct convoy_slot's; with one, convoy_class_map_give() is due */
+    bool whole;   /* no image is decoded in a part of its size */
+    bool alone;   /* /classify: the body was an image, not a form */
     uint32_t count;
     float *outputs; /* count times outputs_per_row */
     struct convoy_sample samples[];
