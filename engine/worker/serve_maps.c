@@ -112,20 +112,30 @@ void convoy_worker_map_forget(struct convoy_worker *worker)
     worker->mapping.waiting = worker->mapping.ready = 0;
 }
 
+/* For the log. */
+static void tell(struct convoy_worker *worker, const struct convoy_worker_net *net, const char *what)
+{
+    const cJSON *load = cJSON_GetObjectItemCaseSensitive(net->told, "load");
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(load, "name"));
+    convoy_control_log(&worker->control, "debug", "class activation maps of %s: their network is %s",
+                       name != NULL ? name : "a model", what);
+}
+
 /* Unloads the network that was not used for longest, if it was last used by until_us; false if none was. */
 static bool unload_one(struct convoy_worker *worker, uint64_t until_us)
 {
-    struct convoy_worker_maps *oldest = NULL;
+    struct convoy_worker_net *oldest = NULL;
     for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++) {
-        struct convoy_worker_maps *maps = &worker->nets[model].maps;
-        if (maps->net != NULL && maps->in_flight == 0 && maps->used_us <= until_us &&
-            (oldest == NULL || maps->used_us < oldest->used_us))
-            oldest = maps;
+        struct convoy_worker_net *net = &worker->nets[model];
+        if (net->maps.net != NULL && net->maps.in_flight == 0 && net->maps.used_us <= until_us &&
+            (oldest == NULL || net->maps.used_us < oldest->maps.used_us))
+            oldest = net;
     }
     if (oldest == NULL)
         return false;
-    struct convoy_worker_maps gone = *oldest;
-    memset(oldest, 0, sizeof *oldest); /* no slot finds it in the pauses */
+    struct convoy_worker_maps gone = oldest->maps;
+    memset(&oldest->maps, 0, sizeof oldest->maps); /* no slot finds it in the pauses */
+    tell(worker, oldest, "unloaded");
     worker->serves_beside = true;
     convoy_worker_unload_maps(&worker->device, &gone);
     worker->serves_beside = false;
@@ -181,6 +191,8 @@ static int load(struct convoy_worker *worker, struct convoy_worker_net *net, str
     if (code != 0)
         convoy_control_log(&worker->control, "warning",
                            "a network for class activation maps cannot be loaded: %s", error->message);
+    else
+        tell(worker, net, "loaded");
     return code;
 }
 
