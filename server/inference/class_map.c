@@ -15,14 +15,19 @@ static uint32_t shortened(uint32_t side, uint32_t longest)
     return scaled > 0 ? scaled : 1;
 }
 
-/* Where the middle of pixel `at` of `out` lies among `in` values: between value *first and the next, at this
- * part of the way. Beyond the outer values' middles nothing changes. */
-static double place(uint32_t at, uint32_t out, uint32_t in, uint32_t *first)
+/* Where the middle of pixel `at` of `out` lies among `in` values: between values first and next, at this part
+ * of the way. Beyond the outer values' middles nothing changes. */
+struct place {
+    uint32_t first, next;
+    double part;
+};
+
+static struct place place_of(uint32_t at, uint32_t out, uint32_t in)
 {
     double where = (at + 0.5) * in / out - 0.5;
     where = where < 0 ? 0 : where > in - 1.0 ? in - 1.0 : where;
-    *first = (uint32_t)where < in - 1 ? (uint32_t)where : in > 1 ? in - 2 : 0;
-    return in > 1 ? where - *first : 0;
+    uint32_t first = (uint32_t)where;
+    return (struct place){first, first + (first + 1 < in), where - first};
 }
 
 static void find_range(const struct convoy_item *item, float *low, float *high)
@@ -47,21 +52,24 @@ static uint8_t level(double value, double low, double high)
     return part >= 0 ? (uint8_t)lrint(255 * (part < 1 ? part : 1)) : 0; /* NaN is not >= 0 */
 }
 
+/* The first value alone where the second has no part: it may be no number. */
+static double between(double first, double second, double part)
+{
+    return part > 0 ? (1 - part) * first + part * second : first;
+}
+
 static void enlarge(const struct convoy_item *item, double low, double high, uint32_t width, uint32_t height,
                     uint8_t *pixels)
 {
-    uint32_t row_step = item->map_height > 1 ? item->map_width : 0, column_step = item->map_width > 1;
     for (uint32_t y = 0; y < height; y++) {
-        uint32_t row;
-        double down = place(y, height, item->map_height, &row);
-        const float *upper = item->class_map + (size_t)row * item->map_width, *lower = upper + row_step;
+        struct place row = place_of(y, height, item->map_height);
+        const float *upper = item->class_map + (size_t)row.first * item->map_width;
+        const float *lower = item->class_map + (size_t)row.next * item->map_width;
         for (uint32_t x = 0; x < width; x++) {
-            uint32_t column, next;
-            double right = place(x, width, item->map_width, &column);
-            next = column + column_step;
-            double above = (1 - right) * (double)upper[column] + right * (double)upper[next];
-            double below = (1 - right) * (double)lower[column] + right * (double)lower[next];
-            *pixels++ = level((1 - down) * above + down * below, low, high);
+            struct place column = place_of(x, width, item->map_width);
+            double above = between((double)upper[column.first], (double)upper[column.next], column.part);
+            double below = between((double)lower[column.first], (double)lower[column.next], column.part);
+            *pixels++ = level(between(above, below, row.part), low, high);
         }
     }
 }
