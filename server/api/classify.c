@@ -149,6 +149,27 @@ static void place_images(struct convoy_request *request, struct convoy_inference
     request->body_capacity = 0;
 }
 
+/* As the client wants it: with the classes, or the map alone. */
+static bool answer_explained(struct convoy_request *request, const struct convoy_inference_request *inference)
+{
+    struct convoy_class_map_picture picture;
+    struct convoy_json_writer json = {0};
+    struct convoy_error error;
+    bool answered;
+
+    if (convoy_class_map_draw(inference, 0, &picture, &error) != 0)
+        return convoy_respond_error(request, CONVOY_HTTP_INTERNAL_SERVER_ERROR, CONVOY_RETRY_NONE,
+                                    error.message);
+    if (convoy_explain_wants_png(request)) {
+        answered = convoy_explain_send(request, &picture);
+    } else {
+        convoy_classify_write(inference, &picture, request->complete_us, &json);
+        answered = convoy_respond(request, CONVOY_HTTP_OK, CONVOY_TYPE_JSON, &json, CONVOY_RETRY_NONE);
+    }
+    free(picture.png);
+    return answered;
+}
+
 /* Answers from what became of the images. */
 static bool answer(struct convoy_request *request)
 {
@@ -175,9 +196,9 @@ static bool answer(struct convoy_request *request)
         convoy_inference_request_outcome(inference, 0, &sentence);
         return convoy_respond_error(request, status, retry_after, sentence);
     }
-    if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK && convoy_explain_wants_png(request))
-        return convoy_explain_answer(request, inference);
-    convoy_classify_write(inference, request->complete_us, &json);
+    if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK)
+        return answer_explained(request, inference);
+    convoy_classify_write(inference, NULL, request->complete_us, &json);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
 

@@ -3,7 +3,6 @@
 #include "server/http/query.h"
 #include "server/http/response.h"
 #include "server/http/status.h"
-#include "server/inference/class_map.h"
 #include "server/inference/class_map_quota.h"
 
 #include <stdlib.h>
@@ -115,25 +114,17 @@ static void write_box(const struct convoy_image_box *box, struct convoy_json_wri
     convoy_json_write_end_array(json);
 }
 
-void convoy_explain_write(const struct convoy_inference_request *inference, uint32_t i,
-                          struct convoy_json_writer *json)
+void convoy_explain_write(const struct convoy_inference_request *inference,
+                          const struct convoy_class_map_picture *picture, struct convoy_json_writer *json)
 {
-    const struct convoy_item *item = &inference->samples[i].item;
-    struct convoy_class_map_picture picture;
+    const struct convoy_item *item = &inference->samples[0].item;
     struct convoy_image_box box;
-    struct convoy_error error;
     char number[16];
 
     convoy_json_write_key(json, "explanation");
     convoy_json_write_begin_object(json);
     convoy_json_write_key(json, "method");
     convoy_json_write_string(json, "cam");
-    if (convoy_class_map_draw(inference, i, &picture, &error) != 0) {
-        convoy_json_write_key(json, "error");
-        convoy_json_write_string(json, error.message);
-        convoy_json_write_end_object(json);
-        return;
-    }
     convoy_json_write_key(json, "label");
     convoy_json_write_string(json, convoy_model_label(&inference->view, item->map_class, number));
     convoy_json_write_key(json, "index");
@@ -143,15 +134,14 @@ void convoy_explain_write(const struct convoy_inference_request *inference, uint
     convoy_json_write_key(json, "width");
     convoy_json_write_unsigned(json, item->map_width);
     convoy_json_write_key(json, "low");
-    convoy_json_write_double(json, (double)picture.low);
+    convoy_json_write_double(json, (double)picture->low);
     convoy_json_write_key(json, "high");
-    convoy_json_write_double(json, (double)picture.high);
-    if (convoy_class_map_box(inference, i, &box))
+    convoy_json_write_double(json, (double)picture->high);
+    if (convoy_class_map_box(inference, 0, &box))
         write_box(&box, json);
     convoy_json_write_key(json, "png");
-    write_data_uri(&picture, json);
+    write_data_uri(picture, json);
     convoy_json_write_end_object(json);
-    free(picture.png);
 }
 
 /* Does the value of Accept name the type? */
@@ -176,16 +166,10 @@ bool convoy_explain_wants_png(const struct convoy_request *request)
     return accept != NULL && names(accept, TYPE_PNG) && !names(accept, CONVOY_TYPE_JSON);
 }
 
-bool convoy_explain_answer(struct convoy_request *request, const struct convoy_inference_request *inference)
+bool convoy_explain_send(struct convoy_request *request, const struct convoy_class_map_picture *picture)
 {
-    struct convoy_class_map_picture picture;
     struct convoy_json_writer bytes = {0};
-    struct convoy_error error;
 
-    if (convoy_class_map_draw(inference, 0, &picture, &error) != 0)
-        return convoy_respond_error(request, CONVOY_HTTP_INTERNAL_SERVER_ERROR, CONVOY_RETRY_NONE,
-                                    error.message);
-    convoy_json_writer_append(&bytes, (const char *)picture.png, picture.length);
-    free(picture.png);
+    convoy_json_writer_append(&bytes, (const char *)picture->png, picture->length);
     return convoy_respond(request, CONVOY_HTTP_OK, TYPE_PNG, &bytes, CONVOY_RETRY_NONE);
 }
