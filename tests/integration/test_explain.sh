@@ -119,7 +119,11 @@ for k in 0 1 2 3; do
   [ "$(json "$work/$k" "d['results'][0]['explanation']['index']")" = $k ] || fail "$(cat "$work/$k")"
 done
 [ "$(workers)" = "$before" ] || fail "the worker was replaced"
-expect 200 --data-binary "@$image" "$url/v2/models/two/classify"
+expect 503 --data-binary "@$image" "$classify?explain=cam" # for some eight seconds, as the load took two
+grep -F 'were loaded too often' "$work/body" >/dev/null || fail "$(cat "$work/body")"
+grep -qi '^Retry-After: 1' "$work/headers" || fail "$(cat "$work/headers")"
+expect 200 --data-binary "@$image" "$classify"
+expect 200 --data-binary "@$image" "$url/v2/models/two/classify?explain=cam" # this one is loaded
 
 echo "A worker that dies meanwhile loses none of them."
 covers channels '[0, -0.2857, 1, 1.4286]' "$image"
@@ -135,6 +139,26 @@ wait "${waits[@]}"
 for k in 0 1; do
   [ "$(json "$work/$k" "(d['results'][0]['explanation']['index'], d['retries'] > 0)")" = "($k, True)" ] || fail "$(cat "$work/$k")"
 done
+
+echo "A front that dies meanwhile leaves a worker that the next one can use."
+covers channels '[0, -0.2857, 1, 1.4286]' "$image"
+covers mean '[0, 0, 1, 1]' "$image"
+touch "$work/stall"
+until_true 20 begun || fail "the network is not loaded"
+for k in 1 2 3; do
+  one $k &
+  waits+=($!)
+done
+until_true 10 loads 4 || fail "$(sample convoyd_slots_in_use) slots in use, expected 4"
+before=$(workers)
+kill -KILL "$(front)"
+rm "$work/stall"
+wait "${waits[@]}" || true # their connections are closed
+again() { curl -fs -o "$work/body" --data-binary "@$image" "$classify"; }
+until_true 20 again || fail "no front serves"
+covers two '[0, 0, 1, 1]' "$image"
+expect 200 --data-binary "@$image" "$url/v2/models/mean/classify"
+[ "$(workers)" = "$before" ] || fail "the worker was replaced: $(grep 'worker' "$work/log" | tail -n 5)"
 
 echo "Maps are those of the files that the model was loaded from."
 covers channels '[0, -0.2857, 1, 1.4286]' "$image"
