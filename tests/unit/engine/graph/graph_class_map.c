@@ -237,6 +237,17 @@ static int columns(struct convoy_graph *graph, int x)
     return pool(graph, CONVOY_POOL_AVERAGE, x, HEIGHT, 1);
 }
 
+/* Two of the columns, and no step further. */
+static int part(struct convoy_graph *graph, int x)
+{
+    int y = activation(graph, DIMS(1, CHANNELS, 1, 1));
+    node(graph, CONVOY_OP_POOL, x, -1, -1, y)->pool = (struct convoy_pool){.kind = CONVOY_POOL_AVERAGE,
+                                                                           .window = {HEIGHT, WIDTH - 2},
+                                                                           .stride = {HEIGHT, WIDTH},
+                                                                           .dilation = {1, 1}};
+    return y;
+}
+
 static int bent(struct convoy_graph *graph, int x)
 {
     return function(graph, CONVOY_TANH, average(graph, x));
@@ -247,6 +258,7 @@ Test(graph_class_map, refused_where_there_is_no_global_average)
     refused(with_dense_of(nothing, CHANNELS * POSITIONS), "(dense), which reads node");
     refused(with_dense_of(greatest, CHANNELS), "not a global average pooling");
     refused(with_dense_of(columns, CHANNELS * WIDTH), "not a global average pooling");
+    refused(with_dense_of(part, CHANNELS), "not a global average pooling");
     refused(with_dense_of(bent, CHANNELS), "not a global average pooling");
 }
 
