@@ -73,7 +73,9 @@ struct convoy_worker_slots {
     struct convoy_device_metrics *metrics;
     bool up;
     uint32_t suspects;
-    /* in_flight: slots; 0 while it is not up. Read without the lock where rows are committed. */
+    /* in_flight: slots; 0 while it is not up. streams: so many it runs at once; and one for each in flight
+     * that asks for a map, as others must not wait while a network is loaded for it. Read without the lock
+     * where rows are committed: streams is never too small then. */
     _Atomic uint32_t streams, in_flight;
     uint32_t used;    /* slots that are not free */
     uint64_t chosen;  /* value of batcher->choices when it was last given an image */

@@ -117,6 +117,8 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
                              .input_stride = queue->input_stride[slot->layout],
                              .output_stride = queue->output_stride};
     worker->load.running_us += slot->priced_us;
+    if (slot->map != CONVOY_MAP_NONE)
+        atomic_fetch_add(&worker->streams, 1);
     if (atomic_fetch_add(&worker->in_flight, 1) == 0)
         worker->progress_us = worker->noticed_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
@@ -427,6 +429,8 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
     atomic_fetch_sub(&queue->admission.running, range.rows);
     worker->load.running_us =
         atomic_fetch_sub(&worker->in_flight, 1) > 1 ? worker->load.running_us - slot->priced_us : 0;
+    if (slot->map != CONVOY_MAP_NONE)
+        atomic_fetch_sub(&worker->streams, 1);
     worker->progress_us = worker->noticed_us = now;
     slot->range_count--;
     if (slot->range_count > 0)

@@ -100,6 +100,13 @@ loads() { [ "$(sample convoyd_slots_in_use)" = "$1" ]; }
 # The first one that does not come in the rest after the last load.
 begun() { { one 0 & } && waits=($!) && until_true 2 loads 1; }
 until_true 20 begun || fail "the network is not loaded"
+too_often() {
+  expect 503 --data-binary "@$image" "$classify?explain=cam"
+  grep -F 'were loaded too often' "$work/body" >/dev/null || fail "$(cat "$work/body")"
+  grep -qi '^Retry-After: 1' "$work/headers" || fail "$(cat "$work/headers")"
+}
+too_often # that of another model
+expect 200 --data-binary "@$image" "$url/v2/models/mean/classify?explain=cam" # loaded before
 for k in 1 2 3; do
   one $k &
   waits+=($!)
@@ -120,9 +127,7 @@ for k in 0 1 2 3; do
   [ "$(json "$work/$k" "d['results'][0]['explanation']['index']")" = $k ] || fail "$(cat "$work/$k")"
 done
 [ "$(workers)" = "$before" ] || fail "the worker was replaced"
-expect 503 --data-binary "@$image" "$classify?explain=cam" # for some eight seconds, as the load took two
-grep -F 'were loaded too often' "$work/body" >/dev/null || fail "$(cat "$work/body")"
-grep -qi '^Retry-After: 1' "$work/headers" || fail "$(cat "$work/headers")"
+too_often # for some eight seconds, as the load took two
 expect 200 --data-binary "@$image" "$classify"
 expect 200 --data-binary "@$image" "$url/v2/models/two/classify?explain=cam" # this one is loaded
 

@@ -179,6 +179,63 @@ Test(batcher_maps, may_take_as_long_as_a_load)
     end();
 }
 
+/* A slot whose network is loaded takes no stream from others. */
+Test(batcher_maps, hold_up_no_others)
+{
+    uint32_t maps[3], slot, next, none;
+    begin(8, 1, 1000000);
+    for (int i = 0; i < 3; i++) {
+        submit_map(i, CONVOY_MAP_BEST);
+        cr_assert_eq(take(&maps[i]), 1);
+    }
+    submit(3);
+    cr_assert_eq(take(&slot), 1, "it waits for the maps");
+    submit(4);
+    cr_assert_eq(take(&none), 0, "two run at once");
+    answer_with(maps[0], 2, 2, -EAGAIN);
+    answer_with(maps[1], 2, 2, -EAGAIN);
+    cr_assert_eq(take(&none), 0, "two run at once");
+    submit(5);
+    answer(slot);
+    collect();
+    cr_assert_eq(take(&next), 2);
+    answer_with(maps[2], 2, 2, -EAGAIN);
+    answer(next);
+    collect();
+    submit(6);
+    cr_assert_eq(take(&slot), 1);
+    submit(7);
+    cr_assert_eq(take(&none), 0, "the last map left a stream behind");
+    answer(slot);
+    collect();
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    end();
+}
+
+/* The next worker has the streams that it says. */
+Test(batcher_maps, leave_no_stream_behind_when_a_worker_dies)
+{
+    uint32_t slot, none;
+    begin(4, 1, 1000000);
+    submit_map(0, CONVOY_MAP_BEST);
+    cr_assert_eq(take(&slot), 1);
+    replace_worker();
+    cr_assert_eq(take(&slot), 1);
+    answer_with(slot, 2, 2, -EAGAIN);
+    submit(1);
+    cr_assert_eq(take(&slot), 1);
+    submit(2);
+    cr_assert_eq(take(&none), 0);
+    answer(slot);
+    collect();
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    end();
+}
+
 /* With the worker that had it, an image keeps what it asked for. */
 Test(batcher_maps, run_again_after_a_death)
 {
