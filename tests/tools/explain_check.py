@@ -24,7 +24,7 @@ LONGEST = 256  # side of a map's picture
 
 def ask(path, body, headers=None):
     request = urllib.request.Request(url + path, data=body, headers=headers or {})
-    for left in range(60, -1, -1):
+    for left in range(20, -1, -1):
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.headers["Content-Type"], answer.read()
