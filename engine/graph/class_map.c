@@ -7,11 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The node that computes the tensor, reshapes aside; NULL for an input and constants. */
+/* The same elements in the same order: a reshape, or a transpose that moves axes of length 1 alone. */
+static bool is_view(const struct convoy_graph *graph, const struct convoy_node *node)
+{
+    if (node->op != CONVOY_OP_TRANSPOSE)
+        return node->op == CONVOY_OP_RESHAPE;
+    const struct convoy_shape *in = &graph->tensors[node->inputs[0]].shape;
+    int last = -1;
+    for (int axis = 0; axis < in->rank; axis++) {
+        if (in->dims[node->perm[axis]] == 1 && node->perm[axis] != in->batch_axis)
+            continue;
+        if (node->perm[axis] < last)
+            return false;
+        last = node->perm[axis];
+    }
+    return true;
+}
+
+/* The node that computes the tensor, views aside; NULL for an input and constants. */
 static const struct convoy_node *source_of(const struct convoy_graph *graph, int tensor)
 {
     int producer = graph->tensors[tensor].producer;
-    while (producer >= 0 && graph->nodes[producer].op == CONVOY_OP_RESHAPE)
+    while (producer >= 0 && is_view(graph, &graph->nodes[producer]))
         producer = graph->tensors[graph->nodes[producer].inputs[0]].producer;
     return producer >= 0 ? &graph->nodes[producer] : NULL;
 }
@@ -27,7 +44,8 @@ static bool is_image(const struct convoy_shape *shape)
     return shape->rank == 4 && shape->dims[0] == 1 && shape->batch_axis <= 0;
 }
 
-/* The mean over all positions of each channel. */
+/* The mean over all positions of each channel: of [1,C,H,W], or, as a mean over the first axes of an image
+ * with its channels last is read, of [1,1,HW,C]. */
 static bool is_global_average(const struct convoy_graph *graph, const struct convoy_node *node)
 {
     static const int64_t none[4] = {0};
@@ -35,8 +53,10 @@ static bool is_global_average(const struct convoy_graph *graph, const struct con
         return false;
     const struct convoy_shape *in = &graph->tensors[node->inputs[0]].shape;
     const struct convoy_shape *out = &graph->tensors[node->output].shape;
-    return is_image(in) && in->dims[2] == node->pool.window[0] && in->dims[3] == node->pool.window[1] &&
-           out->dims[2] == 1 && out->dims[3] == 1 && memcmp(node->pool.pad, none, sizeof none) == 0;
+    bool channels_last = in->dims[1] == 1 && node->pool.window[1] == 1 && out->dims[3] == in->dims[3];
+    bool whole_width = in->dims[3] == node->pool.window[1] && out->dims[3] == 1;
+    return is_image(in) && in->dims[2] == node->pool.window[0] && out->dims[2] == 1 &&
+           (whole_width || channels_last) && memcmp(node->pool.pad, none, sizeof none) == 0;
 }
 
 /* A dense layer, or a convolution that is one: of 1 x 1, over one position. */
@@ -52,17 +72,33 @@ static bool is_dense(const struct convoy_graph *graph, const struct convoy_node 
            weight->dims[3] == 1;
 }
 
-/* The features as an image: what is averaged may have been flattened to C x HW before. */
+/* The node if it computes the tensor with this operator. */
+static const struct convoy_node *producer_of(const struct convoy_graph *graph, int tensor, enum convoy_op op)
+{
+    int producer = graph->tensors[tensor].producer;
+    return producer >= 0 && graph->nodes[producer].op == op ? &graph->nodes[producer] : NULL;
+}
+
+/* The features as an image of this many channels: what is averaged may have been flattened to C x HW before,
+ * or turned round and flattened to HW x C. -1: they never were one. */
 static int features_of(const struct convoy_graph *graph, const struct convoy_node *average)
 {
-    const struct convoy_shape *in = &graph->tensors[average->inputs[0]].shape;
-    int producer = graph->tensors[average->inputs[0]].producer;
-    if (producer < 0 || graph->nodes[producer].op != CONVOY_OP_RESHAPE)
-        return average->inputs[0];
-    int before = graph->nodes[producer].inputs[0];
+    static const int channels_last[4] = {0, 2, 3, 1};
+    int averaged = average->inputs[0];
+    const struct convoy_shape *in = &graph->tensors[averaged].shape;
+    int64_t channels = convoy_shape_elements(&graph->tensors[average->output].shape);
+    const struct convoy_node *flattened = producer_of(graph, averaged, CONVOY_OP_RESHAPE);
+    int before = flattened != NULL ? flattened->inputs[0] : averaged;
+    if (in->dims[1] != channels) {
+        const struct convoy_node *turned = producer_of(graph, before, CONVOY_OP_TRANSPOSE);
+        if (turned == NULL || graph->tensors[before].shape.rank != 4 ||
+            memcmp(turned->perm, channels_last, sizeof channels_last) != 0)
+            return -1;
+        before = turned->inputs[0];
+    }
     const struct convoy_shape *image = &graph->tensors[before].shape;
-    bool same = is_image(image) && image->dims[1] == in->dims[1] && image->batch_axis == in->batch_axis;
-    return same ? before : average->inputs[0];
+    bool same = is_image(image) && image->dims[1] == channels && image->batch_axis == in->batch_axis;
+    return same ? before : in->dims[1] == channels ? averaged : -1;
 }
 
 static int refuse(const struct convoy_node *node, const struct convoy_node *reads, struct convoy_error *error)
@@ -114,6 +150,9 @@ int convoy_class_map_find(const struct convoy_graph *graph, struct convoy_class_
     if (average == NULL || !is_global_average(graph, average))
         return refuse(last, average == last ? NULL : average, error);
     map->features = features_of(graph, average);
+    if (map->features < 0)
+        return convoy_fail(error, -ENOTSUP, "what node '%s' (%s) averages is no image", average->name,
+                           average->onnx_op);
     const struct convoy_shape *features = &graph->tensors[map->features].shape;
     map->height = features->dims[2];
     map->width = features->dims[3];

@@ -58,10 +58,10 @@ stop
 echo "Class activation maps, also of 16-bit tensors, where NumPy is there to compare with."
 if "$python" -c 'import numpy, PIL' 2>/dev/null; then
   export PYTHONPATH=tests/tools PYTHONDONTWRITEBYTECODE=1
-  "$python" tests/tools/explain_models.py "$work/maps" dense softmax channels two
+  "$python" tests/tools/explain_models.py "$work/maps" dense softmax channels last two
   configure tune='"off"' timeout_ms=60000 "models=\"$work/maps\""
   start --config "$work/config.json" --backend cuda
-  "$python" tests/tools/explain_check.py "$url" 1e-4 dense softmax channels two || fail "see above"
+  "$python" tests/tools/explain_check.py "$url" 1e-4 dense softmax channels last two || fail "see above"
   stop
   sed -i 's/^{/{"precision": "fp16", /' "$work"/maps/*/config.json
   start --config "$work/config.json" --backend cuda

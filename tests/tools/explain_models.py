@@ -30,6 +30,8 @@ NETWORKS = {
     "mean": (16, 24, 2, True, {"resize": "crop"}),
     "channels": (12, 10, 1, False, {"resize": "pad"}),
     "pixels": (12, 10, 1, True, {}),
+    "last": (12, 10, 1, True, {}),
+    "turned": (12, 10, 1, True, {}),
     "two": (12, 10, 1, True, {}),
     "large": (400, 500, 8, True, {}),
 }
@@ -73,6 +75,13 @@ def tail(name):
     if name == "mean":
         mean = node("ReduceMean", "mean", ["r"], ["f"], [attribute("axes", (2, 3)), whole("keepdims", 0)])
         return [mean, gemm("f", "y")], dense
+    if name == "last": # as exporters of networks write it whose channels are the last
+        turn = node("Transpose", "turn2", ["r"], ["n"], [attribute("perm", (0, 2, 3, 1))])
+        mean = node("ReduceMean", "mean", ["n"], ["f"], [attribute("axes", (1, 2)), whole("keepdims", 0)])
+        return [turn, mean, gemm("f", "y")], dense
+    if name == "turned":
+        turn = node("Transpose", "turn2", ["p"], ["q"], [attribute("perm", (0, 2, 3, 1))])
+        return averaged()[:1] + [turn, node("Flatten", "flat", ["q"], ["f"]), gemm("f", "y")], dense
     if name == "flat":
         wide = numpy.resize(DENSE, (CLASSES, FEATURES * 12 * 10))
         return [node("Flatten", "flat", ["r"], ["f"]), gemm("f", "y")], [floats("d", wide), floats("e", DENSE_BIAS)]
@@ -89,7 +98,7 @@ def network(name):
     nodes, constants = tail(name)
     given, source = (-1, CHANNELS, height, width), "x"
     before = []
-    if name == "pixels":
+    if name in ("pixels", "last"):
         given, source = (-1, height, width, CHANNELS), "t"
         before = [node("Transpose", "turn", ["x"], ["t"], [attribute("perm", (0, 3, 1, 2))])]
     if name == "two":

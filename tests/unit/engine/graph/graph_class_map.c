@@ -187,6 +187,48 @@ Test(graph_class_map, of_features_that_were_flattened)
     free(weight);
 }
 
+static int transpose(struct convoy_graph *graph, int x, const int perm[4])
+{
+    const struct convoy_shape *in = &graph->tensors[x].shape;
+    int y =
+        activation(graph, DIMS(in->dims[perm[0]], in->dims[perm[1]], in->dims[perm[2]], in->dims[perm[3]]));
+    memcpy(node(graph, CONVOY_OP_TRANSPOSE, x, -1, -1, y)->perm, perm, 4 * sizeof *perm);
+    return y;
+}
+
+/* As a mean over the first axes of an image is read whose channels are the last. */
+static int channels_last(struct convoy_graph *graph, int x, const int perm[4])
+{
+    x = reshape(graph, transpose(graph, x, perm), DIMS(1, 1, POSITIONS, CHANNELS));
+    return reshape(graph, pool(graph, CONVOY_POOL_AVERAGE, x, POSITIONS, 1), DIMS(1, CHANNELS));
+}
+
+Test(graph_class_map, of_features_with_the_channels_last)
+{
+    struct convoy_graph *graph = start(DIMS(1, 3, HEIGHT, WIDTH));
+    int x = channels_last(graph, features(graph, CHANNELS), (const int[]){0, 2, 3, 1});
+    end(graph, dense(graph, x, CLASSES));
+    float *weight = weight_of(graph);
+    cr_assert_eq(convoy_class_map_outputs(graph, NULL), 0);
+    /* The reference knows no transposes: what is seen is which features the maps are of. */
+    const struct convoy_node *maps = &graph->nodes[graph->tensors[graph->outputs[1]].producer];
+    cr_assert(maps->op == CONVOY_OP_CONV &&
+              graph->nodes[graph->tensors[maps->inputs[0]].producer].op == CONVOY_OP_ACTIVATION);
+    cr_expect_eq(memcmp(graph->tensors[maps->inputs[1]].data, weight, sizeof *weight * CLASSES * CHANNELS),
+                 0);
+    free(weight);
+    convoy_graph_free(graph);
+}
+
+Test(graph_class_map, of_averages_that_are_turned_round)
+{
+    struct convoy_graph *graph = start(DIMS(1, 3, HEIGHT, WIDTH));
+    int x = average(graph, features(graph, CHANNELS));
+    end(graph, dense_of_pooled(graph, transpose(graph, x, (const int[]){0, 2, 3, 1})));
+    free(weight_of(graph));
+    convoy_graph_free(graph);
+}
+
 Test(graph_class_map, what_other_outputs_need_is_dropped)
 {
     struct convoy_graph *graph = start(DIMS(1, 3, HEIGHT, WIDTH));
@@ -260,6 +302,31 @@ Test(graph_class_map, refused_where_there_is_no_global_average)
     refused(with_dense_of(columns, CHANNELS * WIDTH), "not a global average pooling");
     refused(with_dense_of(part, CHANNELS), "not a global average pooling");
     refused(with_dense_of(bent, CHANNELS), "not a global average pooling");
+}
+
+static int turned(struct convoy_graph *graph, int x)
+{
+    return channels_last(graph, x, (const int[]){0, 3, 2, 1}); /* W before H: its map would be another's */
+}
+
+/* Rows of features, as transformers have them. */
+static int rows(struct convoy_graph *graph, int x)
+{
+    x = reshape(graph, x, DIMS(1, 1, POSITIONS, CHANNELS));
+    return reshape(graph, pool(graph, CONVOY_POOL_AVERAGE, x, POSITIONS, 1), DIMS(1, CHANNELS));
+}
+
+/* Its classes are read from a picture whose rows and columns a transpose has exchanged with the channels. */
+static int exchanged(struct convoy_graph *graph, int x)
+{
+    return transpose(graph, pool(graph, CONVOY_POOL_AVERAGE, x, HEIGHT, 1), (const int[]){0, 3, 2, 1});
+}
+
+Test(graph_class_map, refused_where_the_features_are_no_image)
+{
+    refused(with_dense_of(turned, CHANNELS), "averages is no image");
+    refused(with_dense_of(rows, CHANNELS), "averages is no image");
+    refused(with_dense_of(exchanged, CHANNELS * WIDTH), "(transpose), not a global average pooling");
 }
 
 Test(graph_class_map, refused_where_no_dense_layer_gives_the_classes)
