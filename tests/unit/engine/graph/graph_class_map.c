@@ -279,15 +279,25 @@ static int columns(struct convoy_graph *graph, int x)
     return pool(graph, CONVOY_POOL_AVERAGE, x, HEIGHT, 1);
 }
 
-/* Two of the columns, and no step further. */
-static int part(struct convoy_graph *graph, int x)
+/* A part of the rows or columns, and no step further. */
+static int part(struct convoy_graph *graph, int x, int64_t height, int64_t width)
 {
     int y = activation(graph, DIMS(1, CHANNELS, 1, 1));
     node(graph, CONVOY_OP_POOL, x, -1, -1, y)->pool = (struct convoy_pool){.kind = CONVOY_POOL_AVERAGE,
-                                                                           .window = {HEIGHT, WIDTH - 2},
+                                                                           .window = {height, width},
                                                                            .stride = {HEIGHT, WIDTH},
                                                                            .dilation = {1, 1}};
     return y;
+}
+
+static int some_rows(struct convoy_graph *graph, int x)
+{
+    return part(graph, x, HEIGHT - 2, WIDTH);
+}
+
+static int some_columns(struct convoy_graph *graph, int x)
+{
+    return part(graph, x, HEIGHT, WIDTH - 2);
 }
 
 static int bent(struct convoy_graph *graph, int x)
@@ -300,7 +310,8 @@ Test(graph_class_map, refused_where_there_is_no_global_average)
     refused(with_dense_of(nothing, CHANNELS * POSITIONS), "(dense), which reads node");
     refused(with_dense_of(greatest, CHANNELS), "not a global average pooling");
     refused(with_dense_of(columns, CHANNELS * WIDTH), "not a global average pooling");
-    refused(with_dense_of(part, CHANNELS), "not a global average pooling");
+    refused(with_dense_of(some_rows, CHANNELS), "not a global average pooling");
+    refused(with_dense_of(some_columns, CHANNELS), "not a global average pooling");
     refused(with_dense_of(bent, CHANNELS), "not a global average pooling");
 }
 
