@@ -76,16 +76,15 @@ Test(batcher_maps, travel_alone)
 
 Test(batcher_maps, parked_ones_keep_apart)
 {
+    static const uint32_t maps[] = {CONVOY_MAP_NONE, CONVOY_MAP_NONE, CONVOY_MAP_CLASS, CONVOY_MAP_CLASS + 1,
+                                    CONVOY_MAP_NONE};
     uint32_t slot;
     begin(1, 1, 1000000);
-    submit(0);
-    submit_map(1, CONVOY_MAP_CLASS);
-    submit_map(2, CONVOY_MAP_CLASS + 1);
-    submit(3);
-    for (uint32_t k = 0; k < 4; k++) {
+    for (int i = 0; i < 5; i++)
+        submit_map(i, maps[i]);
+    for (uint32_t i = 0; i < 5; i++) {
         cr_assert_eq(take(&slot), 1);
-        uint32_t expected = k == 1 || k == 2 ? CONVOY_MAP_CLASS + k - 1 : CONVOY_MAP_NONE;
-        cr_assert_eq(convoy_channel_slot(&p.worker, slot)->map, expected);
+        cr_assert_eq(convoy_channel_slot(&p.worker, slot)->map, maps[i]);
         answer(slot);
         collect();
     }
