@@ -140,3 +140,34 @@ Test(class_map, requests_are_counted)
             convoy_class_map_give();
     }
 }
+
+/* What the batcher says of a sample, with a map and without. */
+Test(class_map, says_why_there_is_none)
+{
+    static const struct {
+        int code, status;
+        const char *words;
+    } outcomes[] = {{0, 200, NULL},
+                    {-EAGAIN, 503, "loaded too often"},
+                    {-ESTALE, 503, "not those that it was loaded from"},
+                    {-ENOMEM, 503, "memory does not suffice"},
+                    {-EIO, 500, "class activation map cannot be computed"},
+                    {-ETIMEDOUT, 503, "deadline"},
+                    {-ENODEV, 503, "can no longer be served"}};
+    float map[] = {0, 1, 2, 3};
+    const char *sentence;
+    begin(4, 4, map, 2, 2);
+    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
+        item->status = outcomes[i].code;
+        request->map = CONVOY_MAP_BEST;
+        cr_assert_eq(convoy_inference_request_outcome(request, 0, &sentence), outcomes[i].status);
+        cr_assert(outcomes[i].words == NULL ? sentence == NULL : strstr(sentence, outcomes[i].words) != NULL,
+                  "%d: %s", outcomes[i].code, sentence);
+        request->map = CONVOY_MAP_NONE;
+        int without = convoy_inference_request_outcome(request, 0, &sentence);
+        cr_assert(without == (outcomes[i].code == 0 ? 200
+                              : i < 5               ? 500
+                                                    : 503),
+                  "%d: %d", outcomes[i].code, without);
+    }
+}
