@@ -29,7 +29,7 @@ struct own_models {
 static bool whole_of(const cJSON *object, const char *name, long *whole)
 {
     double number;
-    if (!client_json_number(object, name, &number) || number > 1e9 || number != floor(number))
+    if (!client_json_number(object, name, &number) || number > 1e9 || number != (double)(long)number)
         return false;
     *whole = (long)number;
     return true;
