@@ -97,7 +97,7 @@ for name in names:
     pixels = chance.integers(0, 256, (height, width, CHANNELS), dtype=numpy.uint8)
     scores, maps = reference(name, pixels)
     body, path, best, greatest = file_of(pixels), f"/v2/models/{name}/classify", int(scores.argmax()), 0
-    for asked in [None, *range(len(scores))]:
+    for asked in [None, *(range(len(scores)) if name == names[0] else (best, len(scores) - 1))]:
         chosen = "" if asked is None else f"&class={asked}"
         answer = json.loads(ask(f"{path}?explain=cam{chosen}", body)[1])
         result, label = answer["results"][0], best if asked is None else asked
@@ -118,4 +118,4 @@ for name in names:
     kind, alone = ask(f"{path}?explain=cam&class={len(scores) - 1}", body, {"Accept": "image/png"})
     if kind != "image/png" or alone != png:
         sys.exit(f"{name}: {kind} of {len(alone)} bytes instead of the same PNG of {len(png)}")
-    print(f"{name}: {len(scores)} maps of {maps.shape[1]} x {maps.shape[2]}, pictures within {greatest:.2f} of 255")
+    print(f"{name}: maps of {maps.shape[1]} x {maps.shape[2]}, pictures within {greatest:.2f} of 255")
