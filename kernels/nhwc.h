@@ -40,11 +40,27 @@ struct convoy_nhwc_rows {
 cudaError_t convoy_launch_nhwc_read(const struct convoy_images *images, const struct convoy_nhwc_rows *rows,
                                     convoy_fp16 *y, struct convoy_overflow overflow, cudaStream_t stream);
 
+/* The same for a first layer whose windows do not overlap: what a window holds, channel after channel and row
+ * after row, as one pixel of `pixel` numbers (a multiple of 8 that is not less), down x across for each
+ * image; zeros behind. */
+struct convoy_nhwc_patches {
+    int n, c, h, w;
+    int rows, columns; /* of a window */
+    int down, across;
+    int pixel;
+};
+cudaError_t convoy_launch_nhwc_read_patches(const struct convoy_images *images,
+                                            const struct convoy_nhwc_patches *patches, convoy_fp16 *y,
+                                            struct convoy_overflow overflow, cudaStream_t stream);
+
 /* From and to dense float32: planes, N x C x pixels, or with channels_last N x pixels x C. `pixel`: numbers
- * from pixel to pixel of the tensor in 16 bits. */
+ * from pixel to pixel of the tensor in 16 bits; `image`: floats from image to image, 0: one follows the
+ * other.
+ */
 struct convoy_nhwc_planes {
     int64_t n, c, pixels, pixel;
     bool channels_last;
+    int64_t image;
 };
 cudaError_t convoy_launch_nhwc_from_planes(const struct convoy_nhwc_planes *planes, const float *x,
                                            convoy_fp16 *y, struct convoy_overflow overflow,
@@ -89,6 +105,20 @@ struct convoy_nhwc_normalize {
 cudaError_t convoy_launch_nhwc_normalize(const struct convoy_nhwc_normalize *shape, const convoy_fp16 *x,
                                          const float *scale, const float *shift, convoy_fp16 *y,
                                          struct convoy_overflow overflow, cudaStream_t stream);
+
+/* Copies pieces of rows: each row of y is `pieces` pieces of `width` numbers, and where in an image of x each
+ * comes from, in cells of 8 numbers, says pieces_of (device, rows x pieces; -1: zeros). `add` is added, rows
+ * x pieces x width, float32 and on 16 bytes, or NULL. What fills up a pixel of y beyond its pieces is not
+ * written. */
+struct convoy_nhwc_gather {
+    int64_t n, rows;          /* rows of an image of y */
+    int64_t x_image, y_pixel; /* numbers from image to image, row to row */
+    int width, pieces;        /* width: a multiple of 8 */
+    const int32_t *pieces_of;
+};
+cudaError_t convoy_launch_nhwc_gather(const struct convoy_nhwc_gather *gather, const convoy_fp16 *x,
+                                      const float *add, convoy_fp16 *y, struct convoy_overflow overflow,
+                                      cudaStream_t stream);
 
 /* Attention: y = softmax(scale q k^T + bias) v for each image, window and head, of `queries` rows of q and y,
  * `keys` rows of k and v, and d channels of each. Where a tensor's row lies says its struct; the d channels

@@ -119,6 +119,7 @@ struct convoy_answer {
     size_t result_count;
     const struct convoy_layer *layers; /* none without options.profile */
     size_t layer_count;
+    size_t decoded_by_gpu; /* images that the model's device decoded; 0 from a server that does not tell */
     const struct convoy_map *map; /* NULL without options.explain */
 };
 

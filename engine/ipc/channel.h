@@ -40,6 +40,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/input_layout.h"
+#include "engine/base/jpeg_row.h"
 #include "engine/base/limits.h"
 
 #include <stdbool.h>
@@ -72,7 +73,7 @@ struct convoy_slot {
 };
 
 /* Of a slot's `map`. With a map a slot is not profiled, and of its outputs the first is computed; the others
- * are 0. */
+ * are 0. Its row is no file. */
 #define CONVOY_MAP_NONE  0
 #define CONVOY_MAP_BEST  1 /* of the class with the highest score, of equal ones the first */
 #define CONVOY_MAP_CLASS 2 /* plus a class's index */
@@ -81,6 +82,7 @@ struct convoy_slot {
  * backend lacks the stage. */
 struct convoy_slot_report {
     float input_us, compute_us, output_us;
+    uint64_t undecoded[CONVOY_JPEG_ROWS_MAX / 64]; /* as in convoy_job_times, bit 0 is the row `first` */
     uint32_t layers; /* entries of layer_us; 0 unless the slot asked for a profile */
     /* Of convoy_channel_class_map(); 0 x 0 unless the slot asked for a map. */
     uint32_t map_class, map_height, map_width;

@@ -46,7 +46,7 @@ int convoy_worker_map_job(struct convoy_worker *worker, uint32_t slot, struct co
     struct convoy_worker_flight *flight = &worker->flights[slot];
     struct convoy_worker_net *model = net_of(worker, slot);
     struct convoy_worker_maps *maps = &model->maps;
-    if (job->rows != 1 ||
+    if (job->rows != 1 || job->layout == CONVOY_LAYOUT_JPEG ||
         (flight->map != CONVOY_MAP_BEST && flight->map - CONVOY_MAP_CLASS >= model->info.output_elements[0]))
         return -EINVAL;
     if (maps->net == NULL)

@@ -13,7 +13,8 @@
 #define BOUND         2e-3   /* shares and results are rounded to fp16 */
 #define MARK          5
 
-static const int tokens[] = {1, 2, 7, 15, 16, 17, 49, 50, 63, 64, 65, 97, 128, 129, 145, 197};
+static const int tokens[] = {1, 2, 7, 15, 16, 17, 49, 50, 63, 64, 65, 97, 128, 129, 145, 197, 257, 330};
+static const int windows[] = {1, 2, 3, 50}; /* 50: more blocks than a chip has multiprocessors */
 static const int channels[] = {8, 16, 24, 32, 40, 64, 72, 80, 96, 104, 128};
 
 enum side { Q, K, V, Y, SIDES };
@@ -28,25 +29,6 @@ struct problem {
     uint32_t *marks;
 };
 
-static void *memory(int64_t count, size_t size)
-{
-    void *bytes = calloc((size_t)count, size);
-    if (bytes == NULL)
-        exit(1);
-    return bytes;
-}
-
-static void *device_copy(const void *host, size_t bytes)
-{
-    void *device = NULL;
-    if (cudaMalloc(&device, bytes) != cudaSuccess ||
-        cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess) {
-        fprintf(stderr, "no device memory for a check\n");
-        exit(1);
-    }
-    return device;
-}
-
 static struct convoy_nhwc_rows_of_heads *side_of(struct problem *problem, enum side side)
 {
     struct convoy_nhwc_rows_of_heads *sides[] = {&problem->shape.q, &problem->shape.k, &problem->shape.v,
@@ -59,21 +41,21 @@ static void any_rows(struct convoy_check *check, struct problem *problem, enum s
 {
     if (convoy_check_between(check, 0, 2) == 0)
         return;
-    int32_t *rows = memory(pixels, sizeof *rows);
+    int32_t *rows = convoy_check_memory(pixels, sizeof *rows);
     for (int32_t i = 0; i < pixels; i++) {
         int other = convoy_check_between(check, 0, i);
         rows[i] = rows[other];
         rows[other] = i;
     }
     problem->rows[side] = rows;
-    side_of(problem, side)->rows = device_copy(rows, (size_t)pixels * sizeof *rows);
+    side_of(problem, side)->rows = convoy_check_device_copy(rows, (size_t)pixels * sizeof *rows);
 }
 
 static void any_shape(struct convoy_check *check, struct convoy_nhwc_attention *s)
 {
     do {
         *s = (struct convoy_nhwc_attention){.n = convoy_check_between(check, 1, 3),
-                                            .windows = convoy_check_between(check, 1, 3),
+                                            .windows = CONVOY_CHECK_PICK(check, windows),
                                             .heads = convoy_check_between(check, 1, 3),
                                             .queries = CONVOY_CHECK_PICK(check, tokens),
                                             .d = CONVOY_CHECK_PICK(check, channels)};
@@ -93,7 +75,7 @@ static void make_bias(struct convoy_check *check, struct problem *problem)
     s->bias_window = of_windows ? (of_heads ? s->heads : 1) * s->queries * s->bias_query : 0;
     int matrices = (of_windows ? s->windows : 1) * (of_heads ? s->heads : 1);
     problem->bias_device = convoy_check_input(check, matrices * s->queries * s->bias_query, 0, -3, 3);
-    problem->bias = memory(s->windows * s->heads * area, sizeof(float));
+    problem->bias = convoy_check_memory(s->windows * s->heads * area, sizeof(float));
     for (int w = 0; w < s->windows; w++)
         for (int h = 0; h < s->heads; h++)
             for (int t = 0; t < s->queries; t++)
@@ -133,11 +115,11 @@ static void make(struct convoy_check *check, struct problem *problem)
     if (convoy_check_between(check, 0, 1))
         make_bias(check, problem);
     int64_t count = s->n * problem->x_pixels * problem->c;
-    problem->x = memory(count, sizeof(float));
+    problem->x = convoy_check_memory(count, sizeof(float));
     for (int64_t i = 0; i < count; i++)
         problem->x[i] = (float)convoy_check_round(convoy_check_random(check, -2, 2), CONVOY_COMPUTE_FP16);
     const struct convoy_nhwc_planes planes = {s->n, problem->c, problem->x_pixels, pixel, true};
-    float *x = device_copy(problem->x, (size_t)count * sizeof(float));
+    float *x = convoy_check_device_copy(problem->x, (size_t)count * sizeof(float));
     problem->x_device = convoy_check_buffer(s->n * problem->x_pixels * pixel / 2, 0);
     problem->y_half = convoy_check_buffer(s->n * problem->y_pixels * y_pixel / 2, 0);
     problem->y = convoy_check_buffer(s->n * problem->y_pixels * s->heads * s->d, 0);
@@ -145,8 +127,8 @@ static void make(struct convoy_check *check, struct problem *problem)
                                        (struct convoy_overflow){0}, NULL) != cudaSuccess ||
         cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
         exit(1);
-    uint32_t *marks = memory(s->n, sizeof *marks);
-    problem->marks = device_copy(marks, (size_t)s->n * sizeof *marks);
+    uint32_t *marks = convoy_check_memory(s->n, sizeof *marks);
+    problem->marks = convoy_check_device_copy(marks, (size_t)s->n * sizeof *marks);
     free(marks);
 }
 
@@ -201,8 +183,8 @@ static void reference_row(const struct problem *problem, int64_t n, int window, 
 static double *reference(const struct problem *problem)
 {
     const struct convoy_nhwc_attention *s = &problem->shape;
-    double *want = memory(problem->y.floats, sizeof *want);
-    double *shares = memory(s->keys, sizeof *shares);
+    double *want = convoy_check_memory(problem->y.floats, sizeof *want);
+    double *shares = convoy_check_memory(s->keys, sizeof *shares);
     for (int64_t n = 0; n < s->n; n++)
         for (int w = 0; w < s->windows; w++)
             for (int h = 0; h < s->heads; h++)
@@ -225,7 +207,7 @@ static cudaError_t read_answer(struct problem *problem, cudaError_t launched)
 /* Is image `loud`, and no other, marked? -1: none. */
 static bool marks_are(const struct problem *problem, int64_t loud)
 {
-    uint32_t *marks = memory(problem->shape.n, sizeof *marks);
+    uint32_t *marks = convoy_check_memory(problem->shape.n, sizeof *marks);
     bool right = cudaDeviceSynchronize() == cudaSuccess &&
                  cudaMemcpy(marks, problem->marks, (size_t)problem->shape.n * sizeof *marks,
                             cudaMemcpyDeviceToHost) == cudaSuccess;

@@ -404,3 +404,22 @@ double convoy_check_round(double x, enum convoy_compute_type compute_type)
     memcpy(&value, &bits, sizeof bits);
     return value;
 }
+
+void *convoy_check_memory(int64_t count, size_t size)
+{
+    void *bytes = calloc((size_t)count, size);
+    if (bytes == NULL)
+        exit(1);
+    return bytes;
+}
+
+void *convoy_check_device_copy(const void *host, size_t bytes)
+{
+    void *device = NULL;
+    if (cudaMalloc(&device, bytes) != cudaSuccess ||
+        cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess) {
+        fprintf(stderr, "no device memory for a check\n");
+        exit(1);
+    }
+    return device;
+}

@@ -58,6 +58,10 @@ void convoy_check_put_nan(enum check_nan where, float *planes, int count, int h,
 struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,
                                               double low, double high);
 void convoy_check_upload(const struct convoy_check_buffer *buffer);
+/* Zeros on the host, to be freed, and a copy on the device, for cudaFree(), without guards. Both end the
+ * program if there is no memory. */
+void *convoy_check_memory(int64_t count, size_t size);
+void *convoy_check_device_copy(const void *host, size_t bytes);
 void convoy_check_free(struct convoy_check_buffer *buffer);
 
 /* Counts a case: waits for the device, compares y with want (NaN: nothing may be written there, unless

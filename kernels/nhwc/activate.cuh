@@ -5,16 +5,35 @@
 
 #include "kernels/device/unary.cuh"
 
-/* x times the normal distribution up to x, by the polynomial of Abramowitz and Stegun, 7.1.26, whose error is
- * below 1.5e-7: 14 instructions, where erff takes some 30. */
-static __device__ __forceinline__ float nhwc_gelu(float x)
+static __device__ __forceinline__ float nhwc_exp2(float x)
 {
-    float z = fabsf(x) * 0.707106781f;
-    float t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f));
-    float p = fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
-                   0.254829592f);
-    float beyond = 0.5f * p * t * __expf(-z * z); /* of the distribution, above |x| */
-    return x * (x < 0.0f ? beyond : 1.0f - beyond);
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
+/* 1 + exp(-p(x)): x divided by it is x times the normal distribution up to x, by a polynomial p fitted to
+ * that (our own fit, |x| up to 6). The error of the product is below 2.6e-5, a tenth of fp16's at 0.5. Beyond
+ * x^2 = 64 the polynomial would fall again. No more than 2^60, so that two of these can be multiplied. */
+static __device__ __forceinline__ float nhwc_gelu_divisor(float x)
+{
+    float u = fminf(x * x, 64.0f);
+    float p = fmaf(u, fmaf(u, 1.01426313e-3f, -0.106775724f), -2.30112134f);
+    return 1.0f + nhwc_exp2(fminf(x * p, 60.0f));
+}
+
+/* GELU of two numbers, with one reciprocal: the special functions bound it. 11 instructions for each, where
+ * erff takes some 30. */
+static __device__ __forceinline__ void nhwc_gelu(float &x, float &y)
+{
+    float a = nhwc_gelu_divisor(x), b = nhwc_gelu_divisor(y);
+    float both = __fdividef(1.0f, a * b);
+    x *= both * b;
+    y *= both * a;
 }
 
 /* (1 + tanh y) / 2 is the logistic function of 2 y. */
@@ -27,12 +46,13 @@ template <int ROWS, int COLUMNS>
 static __device__ __forceinline__ void nhwc_activate_all(struct convoy_unary act,
                                                          float (&values)[ROWS][COLUMNS])
 {
+    static_assert(COLUMNS % 2 == 0, "numbers come in pairs");
     if (act.kind == CONVOY_UNARY_GELU) {
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
 #pragma unroll
-            for (int j = 0; j < COLUMNS; j++)
-                values[i][j] = nhwc_gelu(values[i][j]);
+            for (int j = 0; j < COLUMNS; j += 2)
+                nhwc_gelu(values[i][j], values[i][j + 1]);
     } else if (act.kind == CONVOY_UNARY_GELU_TANH) {
 #pragma unroll
         for (int i = 0; i < ROWS; i++)

@@ -1,5 +1,6 @@
 #include "engine/cuda/net/net.h"
 
+#include "engine/cuda/plan/picks.h"
 #include "engine/cuda/runtime/calls.h"
 #include "engine/describe.h"
 
@@ -55,10 +56,20 @@ static int name_layers(struct convoy_net *net, struct convoy_error *error)
 }
 
 /* A step that brings a layer's tensors where its kernel reads them. */
-static bool only_moves(enum convoy_cuda_kind kind)
+static bool only_moves(const struct convoy_cuda_step *step, const struct convoy_cuda_group *group)
 {
-    return kind == CONVOY_CUDA_READ || kind == CONVOY_CUDA_NHWC_READ ||
-           kind == CONVOY_CUDA_NHWC_FROM_PLANES || kind == CONVOY_CUDA_NHWC_TO_PLANES;
+    switch (step->kind) {
+    case CONVOY_CUDA_READ:
+    case CONVOY_CUDA_NHWC_READ:
+    case CONVOY_CUDA_NHWC_PATCHES:
+    case CONVOY_CUDA_NHWC_FROM_PLANES:
+    case CONVOY_CUDA_NHWC_TO_PLANES:
+        return true;
+    case CONVOY_CUDA_NHWC_GATHER:
+        return group->rows == NULL;
+    default:
+        return false;
+    }
 }
 
 void convoy_cuda_name_kernels(struct convoy_net *net)
@@ -74,7 +85,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
         if (i > 0 && net->layer_of_group[i] == net->layer_of_group[i - 1])
             continue; /* a layer is named after its first group */
         for (int k = 0; k < plan->step_count; k++)
-            if (plan->steps[k].group == i && !only_moves(plan->steps[k].kind)) {
+            if (plan->steps[k].group == i && !only_moves(&plan->steps[k], group)) {
                 kernel = convoy_cuda_step_name(&plan->steps[k]);
                 break;
             }
@@ -94,7 +105,7 @@ enum convoy_compute_type convoy_cuda_precision(const struct convoy_net *net)
 {
     enum convoy_compute_type least = CONVOY_COMPUTE_FP32;
     for (int i = 0; i < net->bucket_count; i++)
-        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
+        for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++) {
             const struct convoy_cuda_plan *plan = &net->buckets[i].plans[layout];
             for (int k = 0; k < plan->step_count; k++) {
                 const struct convoy_cuda_step *step = &plan->steps[k];
@@ -166,6 +177,10 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;
+    net->fitting = options->fitting;
+    net->fitting.width = net->info.width;
+    net->fitting.height = net->info.height;
+    net->fitting.channels = net->info.channels;
     struct convoy_cuda_source *source = &net->source;
     *source = (struct convoy_cuda_source){.compute_type = options->precision,
                                           .graph = graph,
@@ -179,11 +194,13 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     memcpy(source->multiply, options->multiply, sizeof(source->multiply));
     memcpy(source->add, options->add, sizeof(source->add));
     net->weights.gpu = gpu;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
     failed = convoy_cuda_group_nodes(graph, &net->groups, convoy_cuda_uses_nhwc(source), error);
+    if (!failed && net->groups.nhwc)
+        failed = convoy_cuda_pick_rows(graph, &net->groups, error);
     if (!failed)
         failed = make_buckets(gpu, net, error);
     if (!failed)

@@ -1,11 +1,10 @@
 /* Attention as exporters write it: two matrix products with a softmax between them. Where queries, keys and
- * values are rows of channels in 16 bits, seen through reshapes, transpositions and slices, one kernel does
- * all of that (kernels/nhwc.h). */
+ * values are rows of channels in 16 bits, seen through whatever only moves them (view.h), one kernel does all
+ * of that (kernels/nhwc.h). */
 #ifndef CONVOY_ENGINE_CUDA_ATTENTION_H
 #define CONVOY_ENGINE_CUDA_ATTENTION_H
 
-#include "engine/cuda/plan/channels.h"
-#include "engine/graph/graph.h"
+#include "engine/cuda/plan/view.h"
 #include "kernels/nhwc.h"
 
 #define CONVOY_CUDA_ATTENTION_SIDES 4 /* queries, keys, values, result */
@@ -14,15 +13,14 @@ struct convoy_cuda_attention {
     struct convoy_nhwc_attention shape;           /* without n and what depends on pixels in memory */
     int tensor[CONVOY_CUDA_ATTENTION_SIDES];      /* rows of channels */
     int64_t channel[CONVOY_CUDA_ATTENTION_SIDES]; /* of the first head */
-    int32_t *rows[CONVOY_CUDA_ATTENTION_SIDES];   /* windows x rows: the pixel of each; owned */
-    float *bias;                                  /* windows x heads x queries x bias_query; owned; or NULL */
+    int32_t *rows[CONVOY_CUDA_ATTENTION_SIDES];   /* windows x rows: which row of the tensor; owned */
+    float *bias; /* windows (one if bias_window is 0) x heads x queries x bias_query; owned; or NULL */
 };
 
-/* Recognises the attention whose softmax the node is. Per tensor: readers, and channels as
- * convoy_cuda_find_channels() finds them. NULL: there is none, or no memory. The caller frees it. */
-struct convoy_cuda_attention *convoy_cuda_find_attention(const struct convoy_graph *graph, int softmax,
-                                                         const int *readers,
-                                                         const enum convoy_cuda_channels *channels);
+/* Recognises the attention whose softmax the node is. readers: of each tensor. NULL: there is none, or no
+ * memory. The caller frees it. */
+struct convoy_cuda_attention *convoy_cuda_find_attention(struct convoy_cuda_tracer *tracer, int softmax,
+                                                         const int *readers);
 void convoy_cuda_attention_free(struct convoy_cuda_attention *attention);
 
 #endif

@@ -1,9 +1,5 @@
 #include "engine/cuda/plan/channels.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define UNKNOWN (-1)
 
 /* Axis 0 holds the batch and nothing else. */
@@ -22,8 +18,7 @@ bool convoy_cuda_channels_and_pixels(const struct convoy_shape *shape, enum conv
     return *channels > 0;
 }
 
-/* How many parts of a tensor lie before its images: 1 where image follows image, T in T x N x C. */
-static int64_t before_images(const struct convoy_shape *shape)
+int64_t convoy_cuda_before_images(const struct convoy_shape *shape)
 {
     int64_t before = 1;
     for (int i = 0; i < shape->batch_axis; i++)
@@ -50,14 +45,14 @@ static int64_t parts_before(const struct convoy_graph *graph, const struct convo
         if (before[input] == UNKNOWN || (parts != UNKNOWN && parts != before[input]))
             return UNKNOWN;
         parts = before[input];
-        by_shape = by_shape && parts == before_images(shape);
+        by_shape = by_shape && parts == convoy_cuda_before_images(shape);
     }
     /* Rows of a matrix may be T x N; such a tensor passes that on as long as its rows stay. */
     if (node->op == CONVOY_OP_RESHAPE || parts == UNKNOWN)
         return parts;
     const struct convoy_shape *y = &graph->tensors[node->output].shape;
     if (by_shape)
-        return y->batch_axis >= 0 ? before_images(y) : UNKNOWN;
+        return y->batch_axis >= 0 ? convoy_cuda_before_images(y) : UNKNOWN;
     return node->op == CONVOY_OP_DENSE || node->op == CONVOY_OP_ACTIVATION || node->op == CONVOY_OP_NORMALIZE
                ? parts
                : UNKNOWN;
@@ -110,9 +105,18 @@ static enum convoy_cuda_channels reshaped(const struct convoy_shape *x, const st
     if (from == CONVOY_CUDA_CHANNELS_FIRST && pixels > 1)
         return batch_alone(y) && y->rank >= 2 && y->dims[1] == channels ? CONVOY_CUDA_CHANNELS_FIRST
                                                                         : by_rank(y);
-    if (from == CONVOY_CUDA_CHANNELS_LAST && y->rank >= 2 && y->dims[y->rank - 1] == channels)
-        return y->rank == 2 ? by_rank(y) : CONVOY_CUDA_CHANNELS_LAST;
+    /* As they are, or pixels side by side in one. */
+    if (from == CONVOY_CUDA_CHANNELS_LAST && y->rank > 2 && y->dims[y->rank - 1] % channels == 0)
+        return CONVOY_CUDA_CHANNELS_LAST;
     return by_rank(y);
+}
+
+/* Pooling over rows, as reductions over pixels become: [N,1,T,C] with windows of one channel. */
+static bool pools_rows(const struct convoy_shape *x, const struct convoy_pool *pool,
+                       enum convoy_cuda_channels from)
+{
+    return from == CONVOY_CUDA_CHANNELS_LAST && x->rank == 4 && x->dims[1] == 1 && pool->window[1] == 1 &&
+           pool->stride[1] == 1 && pool->pad[1] == 0 && pool->pad[3] == 0;
 }
 
 static enum convoy_cuda_channels channels_of(const struct convoy_graph *graph, const struct convoy_node *node,
@@ -126,6 +130,8 @@ static enum convoy_cuda_channels channels_of(const struct convoy_graph *graph, c
         return transposed(x, node, from);
     case CONVOY_OP_RESHAPE:
         return reshaped(x, y, from);
+    case CONVOY_OP_POOL:
+        return pools_rows(x, &node->pool, from) ? CONVOY_CUDA_CHANNELS_LAST : by_rank(y);
     case CONVOY_OP_MATMUL: /* rows and columns: neither is a pixel */
         return CONVOY_CUDA_CHANNELS_NONE;
     case CONVOY_OP_ACTIVATION:
@@ -146,25 +152,73 @@ static enum convoy_cuda_channels channels_of(const struct convoy_graph *graph, c
     }
 }
 
-int convoy_cuda_find_channels(const struct convoy_graph *graph, enum convoy_cuda_channels *channels)
+/* Of tensors whose images do not follow each other or are cut into windows: do whole rows of channels stay
+ * that, in whatever order? */
+static bool keeps_rows(const struct convoy_graph *graph, const struct convoy_node *node,
+                       const enum convoy_cuda_channels *channels)
 {
-    int64_t *before = malloc(((size_t)graph->tensor_count + 1) * sizeof(before[0]));
-    if (before == NULL)
-        return -ENOMEM;
+    const struct convoy_shape *x = &graph->tensors[node->inputs[0]].shape;
+    const struct convoy_shape *y = &graph->tensors[node->output].shape;
+    bool from_rows = channels[node->inputs[0]] == CONVOY_CUDA_CHANNELS_LAST;
+    if (y->batch_axis >= y->rank - 1) /* images side by side in a row */
+        return false;
+    switch (node->op) {
+    case CONVOY_OP_DENSE:
+        return y->rank == 2;
+    case CONVOY_OP_RESHAPE:
+        return y->rank == 2 || (from_rows && y->rank > 2 && y->dims[y->rank - 1] % x->dims[x->rank - 1] == 0);
+    case CONVOY_OP_TRANSPOSE:
+        return from_rows && node->perm[y->rank - 1] == y->rank - 1;
+    case CONVOY_OP_ACTIVATION:
+    case CONVOY_OP_NORMALIZE:
+    case CONVOY_OP_PAD:
+    case CONVOY_OP_CONCAT:
+        return from_rows && y->rank == x->rank;
+    case CONVOY_OP_BINARY:
+        for (int i = 0; i < node->input_count; i++) {
+            const struct convoy_shape *side = &graph->tensors[node->inputs[i]].shape;
+            if (channels[node->inputs[i]] == CONVOY_CUDA_CHANNELS_LAST && side->rank == y->rank &&
+                convoy_shape_elements(side) == convoy_shape_elements(y))
+                return true;
+        }
+        return false;
+    default:
+        return false;
+    }
+}
+
+void convoy_cuda_find_channels(const struct convoy_graph *graph, enum convoy_cuda_channels *channels,
+                               int64_t *before)
+{
     for (int t = 0; t < graph->tensor_count; t++) {
         before[t] = UNKNOWN;
         channels[t] = CONVOY_CUDA_CHANNELS_NONE;
     }
-    before[graph->input] = before_images(&graph->tensors[graph->input].shape);
+    before[graph->input] = convoy_cuda_before_images(&graph->tensors[graph->input].shape);
     channels[graph->input] = by_rank(&graph->tensors[graph->input].shape);
     for (int i = 0; i < graph->node_count; i++) {
         const struct convoy_node *node = &graph->nodes[i];
         before[node->output] = parts_before(graph, node, before);
         if (before[node->output] == 1 && graph->tensors[node->output].shape.batch_axis == 0)
             channels[node->output] = channels_of(graph, node, channels);
+        if (before[node->output] != UNKNOWN && channels[node->output] == CONVOY_CUDA_CHANNELS_NONE &&
+            keeps_rows(graph, node, channels))
+            channels[node->output] = CONVOY_CUDA_CHANNELS_LAST;
     }
-    free(before);
-    return 0;
+}
+
+/* A transposition of rows of channels after which those of each image are where they were. */
+static bool keeps_order(const struct convoy_shape *x, const struct convoy_node *node)
+{
+    int last = -1;
+    for (int i = 0; i < x->rank; i++) {
+        if (x->dims[node->perm[i]] == 1)
+            continue;
+        if (node->perm[i] < last)
+            return false;
+        last = node->perm[i];
+    }
+    return true;
 }
 
 bool convoy_cuda_is_pixel_view(const struct convoy_graph *graph, const struct convoy_node *node,
@@ -176,6 +230,7 @@ bool convoy_cuda_is_pixel_view(const struct convoy_graph *graph, const struct co
         !convoy_cuda_channels_and_pixels(&graph->tensors[node->output].shape, to, &c[1], &pixels[1]) ||
         c[0] != c[1])
         return false;
-    return node->op == CONVOY_OP_TRANSPOSE ||
-           (node->op == CONVOY_OP_RESHAPE && (from == to || pixels[0] == 1));
+    if (node->op == CONVOY_OP_TRANSPOSE)
+        return from != to || keeps_order(&graph->tensors[node->inputs[0]].shape, node);
+    return node->op == CONVOY_OP_RESHAPE && (from == to || pixels[0] == 1);
 }

@@ -249,22 +249,23 @@ int convoy_cuda_group_inputs(const struct convoy_graph *graph, const struct conv
                              const int **inputs)
 {
     const struct convoy_node *node = &graph->nodes[group->anchor];
-    *inputs = group->attention != NULL ? group->attention->tensor : node->inputs;
-    return group->attention != NULL ? CONVOY_CUDA_ATTENTION_SIDES - 1 : node->input_count;
+    *inputs = group->attention != NULL ? group->attention->tensor
+              : group->rows != NULL    ? &group->rows->base
+                                       : node->inputs;
+    return group->attention != NULL ? CONVOY_CUDA_ATTENTION_SIDES - 1
+           : group->rows != NULL    ? 1
+                                    : node->input_count;
 }
 
 /* Attention takes the place of the group that writes its result. */
-static int join_attention(const struct grouping *g)
+static void join_attention(const struct grouping *g, struct convoy_cuda_tracer *tracer, bool *ends)
 {
     struct convoy_cuda_groups *groups = g->groups;
     const struct convoy_graph *graph = g->graph;
-    enum convoy_cuda_channels *channels = calloc((size_t)graph->tensor_count + 1, sizeof(channels[0]));
-    int failed = channels == NULL ? -ENOMEM : convoy_cuda_find_channels(graph, channels);
-    for (int i = 0; i < graph->node_count && !failed; i++) {
-        struct convoy_cuda_attention *attention =
-            graph->nodes[i].op == CONVOY_OP_SOFTMAX
-                ? convoy_cuda_find_attention(graph, i, g->readers, channels)
-                : NULL;
+    for (int i = 0; i < graph->node_count; i++) {
+        struct convoy_cuda_attention *attention = graph->nodes[i].op == CONVOY_OP_SOFTMAX
+                                                      ? convoy_cuda_find_attention(tracer, i, g->readers)
+                                                      : NULL;
         for (int k = 0; k < groups->count && attention != NULL; k++) {
             struct convoy_cuda_group *group = &groups->groups[k];
             if (group->anchor == NOWHERE ||
@@ -273,17 +274,34 @@ static int join_attention(const struct grouping *g)
             group->anchor = i;
             group->view = false;
             group->attention = attention;
-            groups->attends = true;
+            groups->nhwc = ends[group->output] = true;
             attention = NULL;
         }
         convoy_cuda_attention_free(attention);
     }
-    free(channels);
-    return failed;
 }
 
-/* What attention alone read. */
-static int drop_unread(const struct grouping *g)
+/* What only moves rows, or adds constants to them, without an activation. */
+static bool moves_rows(const struct convoy_graph *graph, const struct convoy_cuda_group *group)
+{
+    const struct convoy_node *node = &graph->nodes[group->anchor];
+    switch (node->op) {
+    case CONVOY_OP_BINARY:
+        return node->binary == CONVOY_ADD && group->act.kind == CONVOY_UNARY_NONE &&
+               group->residual == NOWHERE;
+    case CONVOY_OP_RESHAPE:
+    case CONVOY_OP_TRANSPOSE:
+    case CONVOY_OP_PAD:
+    case CONVOY_OP_CONCAT:
+        return group->attention == NULL;
+    default:
+        return false;
+    }
+}
+
+/* From the last group to the first: what another one reads, that moves rows, reads these where they come
+ * from. What nothing reads any more, because of that or of attention, is dropped. */
+static int join_rows(const struct grouping *g, struct convoy_cuda_tracer *tracer)
 {
     struct convoy_cuda_groups *groups = g->groups;
     const struct convoy_graph *graph = g->graph;
@@ -300,6 +318,12 @@ static int drop_unread(const struct grouping *g)
             group->anchor = NOWHERE;
             continue;
         }
+        if (moves_rows(graph, group))
+            group->rows = convoy_cuda_find_rows(tracer, group->output);
+        if (group->rows != NULL) {
+            group->view = !group->rows->copies;
+            groups->nhwc = true;
+        }
         const int *inputs;
         int count = convoy_cuda_group_inputs(graph, group, &inputs);
         for (int k = 0; k < count; k++)
@@ -309,6 +333,30 @@ static int drop_unread(const struct grouping *g)
     }
     free(read);
     return 0;
+}
+
+static int join_nhwc(const struct grouping *g)
+{
+    const struct convoy_graph *graph = g->graph;
+    size_t tensors = (size_t)graph->tensor_count + 1;
+    enum convoy_cuda_channels *channels = calloc(tensors, sizeof(channels[0]));
+    int64_t *before = calloc(tensors, sizeof(before[0]));
+    bool *ends = calloc(tensors, sizeof(ends[0]));
+    struct convoy_cuda_tracer tracer = {.graph = graph,
+                                        .channels = channels,
+                                        .before = before,
+                                        .ends = ends,
+                                        .left = CONVOY_CUDA_TRACER_WORK};
+    int failed = channels == NULL || before == NULL || ends == NULL ? -ENOMEM : 0;
+    if (!failed) {
+        convoy_cuda_find_channels(graph, channels, before);
+        join_attention(g, &tracer, ends);
+        failed = join_rows(g, &tracer);
+    }
+    free(channels);
+    free(before);
+    free(ends);
+    return failed;
 }
 
 static void drop_moved(struct convoy_cuda_groups *groups)
@@ -360,7 +408,7 @@ int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda
         g.readers[graph->outputs[i]]++;
     for (int i = 0; i < graph->node_count; i++)
         group_node(&g, i);
-    if (nhwc && (join_attention(&g) != 0 || (groups->attends && drop_unread(&g) != 0))) {
+    if (nhwc && join_nhwc(&g) != 0) {
         failed = convoy_fail(error, -ENOMEM, "no memory to group %d nodes", graph->node_count);
         goto out;
     }
@@ -374,8 +422,10 @@ out:
 
 void convoy_cuda_groups_free(struct convoy_cuda_groups *groups)
 {
-    for (int i = 0; groups->groups != NULL && i < groups->count; i++)
+    for (int i = 0; groups->groups != NULL && i < groups->count; i++) {
         convoy_cuda_attention_free(groups->groups[i].attention);
+        convoy_cuda_rows_free(groups->groups[i].rows);
+    }
     free(groups->groups);
     free(groups->last_use);
     memset(groups, 0, sizeof(*groups));

@@ -31,8 +31,7 @@ static void keep(struct convoy_cuda_lowering *l, int buffer, int tensor)
         l->buffers[buffer].last = l->source->groups->last_use[tensor];
 }
 
-/* The output is another name for the tensor in 16 bits, channels last. */
-static void name_pixels(struct convoy_cuda_lowering *l, int from, int to)
+void convoy_cuda_name_nhwc(struct convoy_cuda_lowering *l, int from, int to)
 {
     l->nhwc_of[to] = l->nhwc_of[from];
     keep(l, l->nhwc_of[to].buffer, to);
@@ -45,7 +44,7 @@ static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         return convoy_fail(l->error, -EINVAL, "node '%s' reads a tensor that nothing computes",
                            l->node->name);
     if (l->nhwc_of[from].buffer >= 0 && convoy_cuda_is_pixel_view(l->graph, l->node, l->channels)) {
-        name_pixels(l, from, to);
+        convoy_cuda_name_nhwc(l, from, to);
         return 0;
     }
     int code = convoy_cuda_want_planes(l, from);
@@ -63,19 +62,18 @@ static bool transposes_nothing(const struct convoy_cuda_lowering *l)
            convoy_cuda_is_pixel_view(l->graph, l->node, l->channels);
 }
 
-static int lower_group(struct convoy_cuda_lowering *l, int index)
+static int lower_one(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
-    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
-    l->group = index;
-    l->node = &l->graph->nodes[group->anchor];
     if (group->attention != NULL)
         return convoy_cuda_lower_attention(l, group);
+    if (group->rows != NULL)
+        return convoy_cuda_lower_rows(l, group);
     if (group->view)
         return lower_view(l, group);
     if (transposes_nothing(l)) {
         int code = convoy_cuda_want_nhwc(l, l->node->inputs[0]);
         if (code == 0)
-            name_pixels(l, l->node->inputs[0], group->output);
+            convoy_cuda_name_nhwc(l, l->node->inputs[0], group->output);
         return code;
     }
     if (l->nhwc) {
@@ -84,6 +82,9 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
         if (code || done)
             return code;
     }
+    if (group->pick != NULL)
+        return convoy_fail(l->error, -ENOTSUP, "node '%s' (%s): no kernel computes some of its rows",
+                           l->node->name, l->node->onnx_op);
     int code = group->residual >= 0 ? convoy_cuda_want_planes(l, group->residual) : 0;
     for (int i = 0; i < l->node->input_count && !code; i++)
         code = convoy_cuda_want_planes(l, l->node->inputs[i]);
@@ -101,6 +102,14 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     }
 }
 
+static int lower_group(struct convoy_cuda_lowering *l, int index)
+{
+    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
+    l->group = index;
+    l->node = &l->graph->nodes[group->anchor];
+    return group->pick != NULL ? convoy_cuda_lower_picked(l, group, lower_one) : lower_one(l, group);
+}
+
 /* Copies the outputs of the network to the output rows: for each image all outputs, one after the other. */
 static int lower_outputs(struct convoy_cuda_lowering *l)
 {
@@ -109,8 +118,15 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
     for (int i = 0; i < l->graph->output_count; i++) {
         int tensor = l->graph->outputs[i];
         const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
+        struct convoy_cuda_place to = {.where = CONVOY_CUDA_WORKSPACE, .offset = offset};
         struct convoy_cuda_step *step;
-        int failed = convoy_cuda_want_planes(l, tensor);
+        bool done = false;
+        offset += (size_t)convoy_shape_elements(shape) * sizeof(float);
+        int failed = convoy_cuda_write_out(l, tensor, &to, row_floats, &done);
+        if (!failed && done)
+            continue;
+        if (!failed)
+            failed = convoy_cuda_want_planes(l, tensor);
         if (!failed)
             failed = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
         if (failed)
@@ -128,9 +144,7 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
         failed = convoy_cuda_reads(l, tensor, &step->x);
         if (failed)
             return failed;
-        step->y.where = CONVOY_CUDA_WORKSPACE;
-        step->y.offset = offset;
-        offset += (size_t)elements * sizeof(float);
+        step->y = to;
     }
     return 0;
 }
@@ -152,12 +166,16 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     bool done = false;
     l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
     l.channels = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.channels[0]));
+    l.before = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.before[0]));
+    l.pick_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.pick_of[0]));
     if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.channels == NULL ||
-        convoy_cuda_find_channels(l.graph, l.channels))
+        l.before == NULL || l.pick_of == NULL)
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
+    else
+        convoy_cuda_find_channels(l.graph, l.channels, l.before);
     for (int t = 0; t < l.graph->tensor_count && !failed; t++)
         l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = -1;
-    if (!failed && !source->groups->attends) /* which needs 16 bits */
+    if (!failed && !source->groups->nhwc)
         failed = convoy_cuda_lower_fused(&l, &covered, &done);
     l.nhwc = plan->marks = covered == 0 && convoy_cuda_uses_nhwc(source);
     if (!failed && l.nhwc)
@@ -175,5 +193,11 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     free(l.nhwc_of);
     free(l.part_of);
     free(l.channels);
+    free(l.before);
+    free(l.pick_of);
+    free(l.picked);
+    for (int i = 0; i < l.order_count; i++)
+        free(l.orders[i]);
+    free(l.orders);
     return failed;
 }

@@ -3,16 +3,63 @@
 
 #include "engine/base/hash.h"
 
-/* Uploads a table of the attention once for all plans: they are told apart by its result and number. */
-static const void *table(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
-                         int number, const void *data, size_t bytes, int *code)
+#include <errno.h>
+#include <stdlib.h>
+
+/* Uploads the bias once for all plans: it is told apart by the attention's result. */
+static const void *bias_table(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
+                              size_t bytes, int *code)
 {
-    const int which[2] = {attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1], number};
-    uint64_t key = convoy_hash(UINT64_C(0x617474656e64), which, sizeof(which));
+    const int which = attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1];
+    uint64_t key = convoy_hash(UINT64_C(0x617474656e64), &which, sizeof(which));
     const float *there = convoy_cuda_weights_find(l->source->weights, key);
-    return there != NULL || *code != 0
+    return there != NULL
                ? there
-               : convoy_cuda_weights_add(l->source->weights, key, data, bytes, code, l->error);
+               : convoy_cuda_weights_add(l->source->weights, key, attention->bias, bytes, code, l->error);
+}
+
+/* The pixel of each row of a side; NULL: no memory. */
+static int32_t *pixels_of(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
+                          int side, int64_t count)
+{
+    const int32_t *order = l->nhwc_of[attention->tensor[side]].order, *rows = attention->rows[side];
+    int32_t *pixels = malloc(((size_t)count + 1) * sizeof(pixels[0]));
+    for (int64_t i = 0; i < count && pixels != NULL; i++)
+        pixels[i] = order != NULL ? order[rows[i]] : rows[i];
+    if (pixels == NULL)
+        (void)convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)count);
+    return pixels;
+}
+
+static bool is_permutation(const int32_t *pixels, int64_t count)
+{
+    bool *seen = calloc((size_t)count + 1, sizeof(seen[0])), fits = seen != NULL;
+    for (int64_t i = 0; i < count && fits; i++) {
+        fits = pixels[i] < count && !seen[pixels[i]];
+        if (fits)
+            seen[pixels[i]] = true;
+    }
+    free(seen);
+    return fits;
+}
+
+/* Each row of the result takes the place of the row that asked for it, so that what was cut into windows is
+ * whole again in memory. */
+static int place_result(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
+                        const int32_t *queries, int64_t count)
+{
+    int64_t dims[4] = {0};
+    int result = attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1];
+    const int32_t *rows = attention->rows[CONVOY_CUDA_ATTENTION_SIDES - 1];
+    if (!convoy_cuda_image_dims(l, result, dims) || dims[2] * dims[3] != count ||
+        !is_permutation(queries, count) || !is_permutation(rows, count))
+        return 0;
+    int32_t *order = malloc(((size_t)count + 1) * sizeof(order[0]));
+    if (order == NULL)
+        return convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        order[rows[i]] = queries[i];
+    return convoy_cuda_set_order(l, result, order);
 }
 
 static bool in_order(const int32_t *rows, int64_t count)
@@ -21,6 +68,38 @@ static bool in_order(const int32_t *rows, int64_t count)
         if (rows[i] != i)
             return false;
     return true;
+}
+
+/* Where a side is: its place and its rows. The result comes last. */
+static int place_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention, int i,
+                      struct convoy_cuda_place *place, struct convoy_nhwc_rows_of_heads *to)
+{
+    const struct convoy_nhwc_attention *shape = &attention->shape;
+    int tensor = attention->tensor[i];
+    bool last = i == CONVOY_CUDA_ATTENTION_SIDES - 1;
+    int64_t dims[4] = {0},
+            count = (int64_t)shape->windows * (i == 1 || i == 2 ? shape->keys : shape->queries);
+    int code =
+        last ? convoy_cuda_writes_nhwc(l, tensor, place, &to->pixel) : convoy_cuda_want_nhwc(l, tensor);
+    if (code == 0 && !last)
+        code = convoy_cuda_reads_nhwc(l, tensor, place, &to->pixel);
+    if (code == 0 && last) {
+        int32_t *queries = pixels_of(l, attention, 0, count);
+        code = queries == NULL ? -ENOMEM : place_result(l, attention, queries, count);
+        free(queries);
+    }
+    if (code)
+        return code;
+    place->offset += (size_t)attention->channel[i] * sizeof(convoy_fp16);
+    convoy_cuda_image_dims(l, tensor, dims);
+    to->image = dims[2] * dims[3] * to->pixel;
+    int32_t *pixels = pixels_of(l, attention, i, count);
+    if (pixels == NULL)
+        return -ENOMEM;
+    if (!in_order(pixels, count))
+        to->rows = convoy_cuda_row_table(l, pixels, (size_t)count * sizeof(pixels[0]), &code);
+    free(pixels);
+    return code;
 }
 
 int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
@@ -32,22 +111,8 @@ int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct con
     struct convoy_cuda_step *step;
     int code = 0;
     shape.n = l->plan->rows;
-    for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && code == 0; i++) {
-        bool last = i == CONVOY_CUDA_ATTENTION_SIDES - 1;
-        int64_t dims[4] = {0},
-                rows = (int64_t)shape.windows * (i == 1 || i == 2 ? shape.keys : shape.queries);
-        if (!last)
-            code = convoy_cuda_want_nhwc(l, attention->tensor[i]);
-        if (code == 0)
-            code = (last ? convoy_cuda_writes_nhwc : convoy_cuda_reads_nhwc)(l, attention->tensor[i],
-                                                                             &places[i], &sides[i]->pixel);
-        places[i].offset += (size_t)attention->channel[i] * sizeof(convoy_fp16);
-        convoy_cuda_image_dims(l, attention->tensor[i], dims);
-        sides[i]->image = dims[2] * dims[3] * sides[i]->pixel;
-        if (!in_order(attention->rows[i], rows))
-            sides[i]->rows =
-                table(l, attention, i, attention->rows[i], (size_t)rows * sizeof(int32_t), &code);
-    }
+    for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && code == 0; i++)
+        code = place_side(l, attention, i, &places[i], sides[i]);
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_ATTENTION, &step);
     if (code)
@@ -59,9 +124,9 @@ int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct con
     step->nhwc_attention.shape = shape;
     if (attention->bias == NULL)
         return 0;
+    int64_t matrices = (int64_t)(shape.bias_window > 0 ? shape.windows : 1) * shape.heads;
     step->nhwc_attention.bias.where = CONVOY_CUDA_CONSTANT;
-    step->nhwc_attention.bias.constant = table(
-        l, attention, CONVOY_CUDA_ATTENTION_SIDES, attention->bias,
-        (size_t)(shape.windows * shape.heads * shape.queries * shape.bias_query) * sizeof(float), &code);
+    step->nhwc_attention.bias.constant = bias_table(
+        l, attention, (size_t)(matrices * shape.queries * shape.bias_query) * sizeof(float), &code);
     return code;
 }

@@ -14,6 +14,32 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
 /* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
 int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 
+/* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
+int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                              const struct convoy_conv_shape *conv_shape, bool *done);
+
+/* The output is another name for the tensor in 16 bits, channels last, which is there. */
+void convoy_cuda_name_nhwc(struct convoy_cuda_lowering *l, int from, int to);
+
+/* A group of rows of another tensor (rows.h). */
+int convoy_cuda_lower_rows(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
+/* Adds the step that copies pieces of rows of a tensor, as it is there and with so many rows, to a place of
+ * y_pixel numbers from pixel to pixel. */
+int convoy_cuda_gather(struct convoy_cuda_lowering *l, const struct convoy_cuda_nhwc *from, int64_t from_rows,
+                       const struct convoy_cuda_rows *rows, const struct convoy_cuda_place *y,
+                       int64_t y_pixel);
+/* A group that computes some rows alone (picks.h): with those of what it reads `lower` does the rest. */
+int convoy_cuda_lower_picked(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                             int (*lower)(struct convoy_cuda_lowering *l,
+                                          const struct convoy_cuda_group *group));
+/* Gives a tensor in 16 bits an order, which it takes over: the pixel of each row of an image. */
+int convoy_cuda_set_order(struct convoy_cuda_lowering *l, int tensor, int32_t *order);
+/* Are the rows of two tensors of as many rows in the same order? */
+bool convoy_cuda_same_order(const struct convoy_cuda_lowering *l, int a, int b);
+/* A table on the device, uploaded once for all plans. NULL with *code set if that failed, or *code was set.
+ */
+const void *convoy_cuda_row_table(struct convoy_cuda_lowering *l, const void *data, size_t bytes, int *code);
+
 /* A group that is attention. */
 int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 

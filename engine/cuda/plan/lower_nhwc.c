@@ -124,13 +124,16 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     if (kernel == NULL)
         return 0;
     *done = true;
-    int code = rows ? read_rows(l, &read, &x) : convoy_cuda_want_nhwc(l, node->inputs[0]);
+    bool by_row = node->op == CONVOY_OP_DENSE;
+    int code = rows     ? read_rows(l, &read, &x)
+               : by_row ? convoy_cuda_want_nhwc(l, node->inputs[0])
+                        : convoy_cuda_want_in_order(l, node->inputs[0]);
     if (code == 0 && !rows) {
         code = convoy_cuda_reads_nhwc(l, node->inputs[0], &x, &shape->nhwc.pixel);
         dense_strides(shape, shape->nhwc.pixel);
     }
     if (code == 0 && shape->residual)
-        code = convoy_cuda_want_nhwc(l, group->residual);
+        code = convoy_cuda_want_in_order(l, group->residual);
     if (code == 0 && shape->residual)
         code = convoy_cuda_reads_nhwc(l, group->residual, &residual, &shape->nhwc.residual_pixel);
     if (code == 0)
@@ -156,6 +159,8 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
                                    &y);
     else if (code == 0)
         code = convoy_cuda_writes_nhwc(l, group->output, &y, &shape->nhwc.y_pixel);
+    if (code == 0 && by_row)
+        l->nhwc_of[group->output].order = l->nhwc_of[node->inputs[0]].order;
     step->y = y;
     conv->shape = *shape;
     return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
@@ -259,8 +264,11 @@ static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         !convoy_cuda_channels_first(l, group->output, dims) ||
         !convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return 0;
+    struct convoy_conv_shape as_rows = shape;
     int code = rows ? lower_stem(l, group, &shape, done) : 0;
-    return code || *done ? code : add_conv(l, group, &shape, rows, done);
+    if (code == 0 && !*done)
+        code = add_conv(l, group, &as_rows, rows, done);
+    return code || *done || !rows ? code : convoy_cuda_lower_patches(l, group, &shape, done);
 }
 
 /* A dense layer is a convolution of 1 x 1: a pixel for each row of an image. */
@@ -299,8 +307,11 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         *done = true;
         return 0;
     }
-    if (!convoy_cuda_channels_first(l, l->node->inputs[0], x) ||
-        !convoy_cuda_channels_first(l, group->output, y))
+    bool rows = l->channels[l->node->inputs[0]] == CONVOY_CUDA_CHANNELS_LAST;
+    bool (*dims)(const struct convoy_cuda_lowering *, int, int64_t *) =
+        rows ? convoy_cuda_image_dims : convoy_cuda_channels_first;
+    if (!dims(l, l->node->inputs[0], x) || !dims(l, group->output, y) ||
+        rows != (l->channels[group->output] == CONVOY_CUDA_CHANNELS_LAST))
         return 0;
     struct convoy_pool_shape shape = {.planes = x[0],
                                       .h = (int)x[2],
@@ -310,15 +321,18 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
                                       .average = pool->kind == CONVOY_POOL_AVERAGE,
                                       .count_padding = pool->count_include_pad,
                                       .act = group->act};
-    for (int i = 0; i < 4; i++)
-        shape.pad[i] = (int)pool->pad[i];
+    /* What the graph has as rows and columns are pixels and channels of tensors of rows. */
     for (int i = 0; i < 2; i++) {
-        shape.window[i] = (int)pool->window[i];
-        shape.stride[i] = (int)pool->stride[i];
-        shape.dilation[i] = (int)pool->dilation[i];
+        int axis = rows ? 1 - i : i;
+        shape.window[axis] = (int)pool->window[i];
+        shape.stride[axis] = (int)pool->stride[i];
+        shape.dilation[axis] = (int)pool->dilation[i];
+        shape.pad[axis] = (int)pool->pad[i];
+        shape.pad[axis + 2] = (int)pool->pad[i + 2];
     }
+    bool all = rows && shape.window[1] == shape.w && shape.ow == 1; /* in whatever order */
     *done = true;
-    int code = convoy_cuda_want_nhwc(l, l->node->inputs[0]);
+    int code = (all ? convoy_cuda_want_nhwc : convoy_cuda_want_in_order)(l, l->node->inputs[0]);
     if (code == 0)
         code = convoy_cuda_reads_nhwc(l, l->node->inputs[0], &from, &pixel);
     return code ? code : add_pool(l, &shape, x[1], &from, pixel, group->output);
@@ -350,7 +364,11 @@ int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, stru
         step->nhwc_scale_shift.y_pixel = to_pixel;
         return code;
     }
-    return code ? code : convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_scale_shift.y_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_scale_shift.y_pixel);
+    if (code == 0)
+        l->nhwc_of[output].order = l->nhwc_of[input].order;
+    return code;
 }
 
 static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
@@ -392,7 +410,11 @@ static int lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_c
         code = convoy_cuda_reads(l, l->node->inputs[next++], &step->nhwc_normalize.scale);
     if (code == 0 && normalize->has_shift)
         code = convoy_cuda_reads(l, l->node->inputs[next], &step->nhwc_normalize.shift);
-    return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &to->y_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, group->output, &step->y, &to->y_pixel);
+    if (code == 0)
+        l->nhwc_of[group->output].order = l->nhwc_of[input].order;
+    return code;
 }
 
 /* Copies what is not computed in its place. */
@@ -408,7 +430,7 @@ static int lower_concat(struct convoy_cuda_lowering *l, const struct convoy_cuda
     for (int i = 0; i < node->input_count && code == 0; i++) {
         const struct convoy_unary none = {0};
         int input = node->inputs[i];
-        code = convoy_cuda_want_nhwc(l, input);
+        code = convoy_cuda_want_in_order(l, input);
         const struct convoy_cuda_nhwc *whole = &l->nhwc_of[group->output], *part = &l->nhwc_of[input];
         if (code == 0 && (part->buffer != whole->buffer || part->first != whole->first + first))
             code = convoy_cuda_nhwc_scale_shift(l, input, none, -1, -1, &to, pixel, -1);

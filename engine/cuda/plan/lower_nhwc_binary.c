@@ -98,7 +98,8 @@ static int join_sum(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
 {
     const struct convoy_cuda_nhwc *from = &l->nhwc_of[sum], *added = &l->nhwc_of[other];
     if (from->buffer < 0 || added->buffer < 0 || from->buffer == added->buffer ||
-        l->part_of[group->output].whole >= 0 || l->part_of[other].whole >= 0)
+        !convoy_cuda_same_order(l, sum, other) || l->part_of[group->output].whole >= 0 ||
+        l->part_of[other].whole >= 0)
         return 0;
     struct convoy_cuda_step *step = adds_before(l, sum);
     /* What is added has to be there before the layer is computed. */
@@ -127,6 +128,7 @@ static int join_sum(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     if (code)
         return code;
     l->buffers[l->nhwc_of[group->output].buffer].first = step->group;
+    l->nhwc_of[group->output].order = l->nhwc_of[other].order;
     step->conv.kernel = kernel;
     step->conv.shape = shape;
     return 0;
@@ -163,6 +165,11 @@ int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct c
     code = convoy_cuda_want_nhwc(l, a);
     if (code == 0)
         code = convoy_cuda_want_nhwc(l, b);
+    if (code == 0 && left == right && !convoy_cuda_same_order(l, a, b)) {
+        code = convoy_cuda_want_in_order(l, a);
+        if (code == 0)
+            code = convoy_cuda_want_in_order(l, b);
+    }
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_BINARY, &step);
     if (code)
@@ -177,5 +184,9 @@ int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct c
     code = convoy_cuda_reads_nhwc(l, a, &step->x, &shape->a_pixel);
     if (code == 0)
         code = convoy_cuda_reads_nhwc(l, b, &step->nhwc_binary.b, &shape->b_pixel);
-    return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &shape->y_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, group->output, &step->y, &shape->y_pixel);
+    if (code == 0)
+        l->nhwc_of[group->output].order = l->nhwc_of[a].order;
+    return code;
 }

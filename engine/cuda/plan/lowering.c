@@ -25,8 +25,7 @@ void convoy_cuda_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-/* Returns the number of a new buffer, or -ENOMEM. */
-static int new_buffer(struct convoy_cuda_lowering *l, size_t bytes, int last)
+int convoy_cuda_buffer_until(struct convoy_cuda_lowering *l, size_t bytes, int last)
 {
     if (l->buffer_count == l->buffer_capacity) {
         int capacity = l->buffer_capacity > 0 ? l->buffer_capacity * 2 : 32;
@@ -57,8 +56,8 @@ int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_
 
 int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place)
 {
-    int buffer = new_buffer(l, (size_t)convoy_cuda_elements(l, tensor) * sizeof(float),
-                            l->source->groups->last_use[tensor]);
+    int buffer = convoy_cuda_buffer_until(l, (size_t)convoy_cuda_elements(l, tensor) * sizeof(float),
+                                          l->source->groups->last_use[tensor]);
     if (buffer < 0)
         return buffer;
     l->buffer_of[tensor] = buffer;
@@ -77,7 +76,7 @@ bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, in
     bool plane = where == CONVOY_CUDA_CHANNELS_FIRST && shape->rank == 4;
     dims[0] = l->plan->rows;
     dims[2] = plane ? shape->dims[2] : 1;
-    dims[3] = plane ? shape->dims[3] : pixels;
+    dims[3] = plane ? shape->dims[3] : l->pick_of[tensor] != NULL ? l->pick_of[tensor]->count : pixels;
     return true;
 }
 
@@ -118,11 +117,12 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
         return convoy_fail(l->error, -EINVAL, "a tensor of node '%s' has no channels", l->node->name);
     if (l->nhwc_of[whole].buffer < 0) { /* the first part makes room for all */
         *pixel = convoy_nhwc_channels(dims[1]);
-        int buffer = new_buffer(l, (size_t)(dims[0] * dims[2] * dims[3] * *pixel) * sizeof(convoy_fp16),
-                                last_use_of_whole(l, whole));
+        int buffer =
+            convoy_cuda_buffer_until(l, (size_t)(dims[0] * dims[2] * dims[3] * *pixel) * sizeof(convoy_fp16),
+                                     last_use_of_whole(l, whole));
         if (buffer < 0)
             return buffer;
-        l->nhwc_of[whole] = (struct convoy_cuda_nhwc){buffer, *pixel, 0};
+        l->nhwc_of[whole] = (struct convoy_cuda_nhwc){.buffer = buffer, .pixel = *pixel};
     }
     if (whole != tensor) {
         l->nhwc_of[tensor] = l->nhwc_of[whole];
@@ -141,37 +141,104 @@ static struct convoy_nhwc_planes planes_of(const struct convoy_cuda_lowering *l,
                                        .channels_last = l->channels[tensor] == CONVOY_CUDA_CHANNELS_LAST};
 }
 
+/* Between float32 as the graph has it, parts x images x rest, and image by image. */
+static int turn_images(struct convoy_cuda_lowering *l, int tensor, bool to_images,
+                       const struct convoy_cuda_place *from, const struct convoy_cuda_place *to)
+{
+    int64_t parts = l->before[tensor], n = l->plan->rows, all = convoy_cuda_elements(l, tensor) / n;
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
+    if (code)
+        return code;
+    int64_t rest = all / parts;
+    struct convoy_strided_copy copy = {
+        .rank = 3, .dims = {parts, n, rest}, .x_stride = {rest, all, 1}, .y_stride = {n * rest, rest, 1}};
+    if (to_images)
+        copy = (struct convoy_strided_copy){
+            .rank = 3, .dims = {n, parts, rest}, .x_stride = {rest, n * rest, 1}, .y_stride = {all, rest, 1}};
+    step->copy = copy;
+    step->x = *from;
+    step->y = *to;
+    return 0;
+}
+
+/* Are the images of the tensor one after the other as the graph has it? */
+static bool image_by_image(const struct convoy_cuda_lowering *l, int tensor)
+{
+    return l->before[tensor] <= 1 || l->plan->rows == 1;
+}
+
+static size_t float_bytes(const struct convoy_cuda_lowering *l, int tensor)
+{
+    return (size_t)convoy_cuda_elements(l, tensor) * sizeof(float);
+}
+
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
 {
+    struct convoy_cuda_place images = {0}, y = {0};
     struct convoy_cuda_step *step;
     if (l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0)
         return 0;
-    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
+    int code = convoy_cuda_want_in_order(l, tensor);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
     if (code)
         return code;
     step->nhwc_convert = planes_of(l, tensor);
     code = convoy_cuda_reads_nhwc(l, tensor, &step->x, &step->nhwc_convert.pixel);
-    return code ? code : convoy_cuda_writes(l, tensor, &step->y);
+    if (code == 0)
+        code = convoy_cuda_writes(l, tensor, &y);
+    if (code == 0 && !image_by_image(l, tensor))
+        code = convoy_cuda_scratch(l, float_bytes(l, tensor), &images);
+    if (code)
+        return code;
+    step->y = image_by_image(l, tensor) ? y : images;
+    return image_by_image(l, tensor) ? 0 : turn_images(l, tensor, false, &images, &y);
+}
+
+int convoy_cuda_write_out(struct convoy_cuda_lowering *l, int tensor, const struct convoy_cuda_place *to,
+                          int64_t image, bool *done)
+{
+    struct convoy_cuda_step *step;
+    if (l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0 || l->nhwc_of[tensor].order != NULL)
+        return 0;
+    *done = true;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
+    if (code)
+        return code;
+    step->y = *to;
+    step->nhwc_convert = planes_of(l, tensor);
+    step->nhwc_convert.image = image;
+    return convoy_cuda_reads_nhwc(l, tensor, &step->x, &step->nhwc_convert.pixel);
 }
 
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor)
 {
+    struct convoy_cuda_place x = {0}, images = {0};
     struct convoy_cuda_step *step;
     if (l->nhwc_of[tensor].buffer >= 0)
         return 0;
-    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_FROM_PLANES, &step);
+    int code = convoy_cuda_reads(l, tensor, &x);
+    if (code == 0 && !image_by_image(l, tensor)) {
+        code = convoy_cuda_scratch(l, float_bytes(l, tensor), &images);
+        if (code == 0)
+            code = turn_images(l, tensor, true, &x, &images);
+        x = images;
+    }
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_FROM_PLANES, &step);
     if (code)
         return code;
+    step->x = x;
     step->nhwc_convert = planes_of(l, tensor);
-    code = convoy_cuda_reads(l, tensor, &step->x);
-    return code ? code : convoy_cuda_writes_nhwc(l, tensor, &step->y, &step->nhwc_convert.pixel);
+    return convoy_cuda_writes_nhwc(l, tensor, &step->y, &step->nhwc_convert.pixel);
 }
 
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place)
 {
     if (bytes == 0)
         return 0;
-    int buffer = new_buffer(l, bytes, l->group);
+    int buffer = convoy_cuda_buffer_until(l, bytes, l->group);
     if (buffer < 0)
         return buffer;
     place->where = CONVOY_CUDA_WORKSPACE;

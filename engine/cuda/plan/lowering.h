@@ -19,6 +19,8 @@ struct convoy_cuda_nhwc {
     int buffer;    /* -1: none */
     int64_t pixel; /* numbers from pixel to pixel */
     int64_t first; /* the number in the buffer that is the tensor's first */
+    /* Where the rows of an image are (rows.h): which pixel each is. NULL: one after the other. */
+    const int32_t *order;
 };
 
 /* A tensor whose place is a part of another one's pixels: what is concatenated is written where it belongs.
@@ -28,16 +30,29 @@ struct convoy_cuda_part {
     int64_t channel; /* of the whole, which is this tensor's first */
 };
 
+/* Rows of a tensor that is there as a whole, for groups that compute these alone (picks.h). */
+struct convoy_cuda_picked {
+    int tensor;
+    const struct convoy_cuda_rows *pick;
+    struct convoy_cuda_nhwc nhwc;
+};
+
 struct convoy_cuda_lowering {
     const struct convoy_cuda_source *source;
     const struct convoy_graph *graph;
     struct convoy_cuda_plan *plan;
     struct convoy_error *error;
     int *buffer_of; /* for each tensor: the index of its buffer of float32 in planes; -1: none */
-    struct convoy_cuda_nhwc *nhwc_of;    /* for each tensor: where it is in 16 bits, channels last */
-    enum convoy_cuda_channels *channels; /* for each tensor, what that layout would make of it */
-    bool nhwc;                           /* layers are lowered to that layout where they can */
-    struct convoy_cuda_part *part_of;    /* for each tensor */
+    struct convoy_cuda_nhwc *nhwc_of;        /* for each tensor: where it is in 16 bits, channels last */
+    enum convoy_cuda_channels *channels;     /* for each tensor, what that layout would make of it */
+    int64_t *before;                         /* for each tensor: parts before its images (channels.h) */
+    const struct convoy_cuda_rows **pick_of; /* for each tensor: the rows that are there; NULL: all */
+    int picked_count;
+    struct convoy_cuda_picked *picked;
+    int order_count;
+    int32_t **orders;                 /* what nhwc_of points to */
+    bool nhwc;                        /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of; /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -77,7 +92,8 @@ static inline enum convoy_compute_type convoy_cuda_planes_type(const struct conv
 int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
 /* Where a tensor is written: a new buffer. */
 int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
-/* The same in 16 bits, channels last; *pixel: numbers from pixel to pixel. */
+/* The same in 16 bits, channels last; *pixel: numbers from pixel to pixel. What is written has its rows one
+ * after the other, unless the caller gives it an order. */
 int convoy_cuda_reads_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
                            int64_t *pixel);
 int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
@@ -87,6 +103,8 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
  * is added. */
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor);
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor);
+/* The same, and its rows one after the other: for what does not work row by row. */
+int convoy_cuda_want_in_order(struct convoy_cuda_lowering *l, int tensor);
 
 /* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. Tensors whose channels are
  * their last axis (channels.h) have all pixels of an image in one row: [N,T,C] is N, C, 1, T. False for
@@ -95,8 +113,15 @@ bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, in
 /* The same for what is an image to the graph's operators, too: [N,C,H,W], [N,C], or rows of channels. */
 bool convoy_cuda_channels_first(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4]);
 
+/* Is the tensor there in 16 bits alone, its rows one after the other? Then adds the step that writes it to
+ * `to`, float32, images `image` floats apart. *done: it was. */
+int convoy_cuda_write_out(struct convoy_cuda_lowering *l, int tensor, const struct convoy_cuda_place *to,
+                          int64_t image, bool *done);
+
 /* A buffer for this group alone; with 0 bytes place stays as it is. */
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place);
+/* A buffer from this group to `last`. Returns its number, or -ENOMEM. */
+int convoy_cuda_buffer_until(struct convoy_cuda_lowering *l, size_t bytes, int last);
 /* A new step of this group. The pointer is valid until the next step is added. */
 int convoy_cuda_step(struct convoy_cuda_lowering *l, enum convoy_cuda_kind kind,
                      struct convoy_cuda_step **step);

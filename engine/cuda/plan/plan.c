@@ -98,6 +98,11 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         images.data = x;
         return convoy_launch_nhwc_read(&images, &step->nhwc_read.rows, y, overflow, stream);
     }
+    case CONVOY_CUDA_NHWC_PATCHES: {
+        struct convoy_images images = step->nhwc_patches.images;
+        images.data = x;
+        return convoy_launch_nhwc_read_patches(&images, &step->nhwc_patches.shape, y, overflow, stream);
+    }
     case CONVOY_CUDA_NHWC_FROM_PLANES:
         return convoy_launch_nhwc_from_planes(&step->nhwc_convert, x, y, overflow, stream);
     case CONVOY_CUDA_NHWC_TO_PLANES:
@@ -120,6 +125,9 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         return convoy_launch_nhwc_normalize(
             &step->nhwc_normalize.shape, x, read_at(&step->nhwc_normalize.scale, workspace),
             read_at(&step->nhwc_normalize.shift, workspace), y, overflow, stream);
+    case CONVOY_CUDA_NHWC_GATHER:
+        return convoy_launch_nhwc_gather(&step->nhwc_gather.shape, x,
+                                         read_at(&step->nhwc_gather.add, workspace), y, overflow, stream);
     case CONVOY_CUDA_NHWC_ATTENTION:
         return convoy_launch_nhwc_attention(
             &step->nhwc_attention.shape, x, (const void *)read_at(&step->nhwc_attention.k, workspace),
@@ -212,6 +220,10 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     case CONVOY_CUDA_NHWC_NORMALIZE:
         return is_there(&step->nhwc_normalize.scale, constant) ||
                is_there(&step->nhwc_normalize.shift, constant);
+    case CONVOY_CUDA_NHWC_GATHER: {
+        const void *pieces = constant;
+        return is_there(&step->nhwc_gather.add, constant) || step->nhwc_gather.shape.pieces_of == pieces;
+    }
     case CONVOY_CUDA_NHWC_ATTENTION: {
         const struct convoy_nhwc_attention *shape = &step->nhwc_attention.shape;
         const void *rows = constant;
@@ -243,12 +255,14 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_COPY] = "copy",
                                         [CONVOY_CUDA_ZERO] = "zero",
                                         [CONVOY_CUDA_NHWC_READ] = "nhwc_read",
+                                        [CONVOY_CUDA_NHWC_PATCHES] = "nhwc_patches",
                                         [CONVOY_CUDA_NHWC_FROM_PLANES] = "nhwc_from_planes",
                                         [CONVOY_CUDA_NHWC_TO_PLANES] = "nhwc_to_planes",
                                         [CONVOY_CUDA_NHWC_POOL] = "nhwc_pool",
                                         [CONVOY_CUDA_NHWC_BINARY] = "nhwc_binary",
                                         [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift",
                                         [CONVOY_CUDA_NHWC_NORMALIZE] = "nhwc_normalize",
+                                        [CONVOY_CUDA_NHWC_GATHER] = "nhwc_gather",
                                         [CONVOY_CUDA_NHWC_ATTENTION] = "nhwc_attention"};
     switch (step->kind) {
     case CONVOY_CUDA_FUSED:

@@ -42,12 +42,14 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_ZERO,
     /* Of tensors in 16 bits, channels last (kernels/nhwc.h); CONVOY_CUDA_CONV is of both. */
     CONVOY_CUDA_NHWC_READ,        /* input rows */
+    CONVOY_CUDA_NHWC_PATCHES,     /* input rows, window by window */
     CONVOY_CUDA_NHWC_FROM_PLANES, /* conversions */
     CONVOY_CUDA_NHWC_TO_PLANES,
     CONVOY_CUDA_NHWC_POOL,
     CONVOY_CUDA_NHWC_BINARY,
     CONVOY_CUDA_NHWC_SCALE_SHIFT,
     CONVOY_CUDA_NHWC_NORMALIZE,
+    CONVOY_CUDA_NHWC_GATHER,
     CONVOY_CUDA_NHWC_ATTENTION
 };
 
@@ -114,6 +116,10 @@ struct convoy_cuda_step {
             struct convoy_images images;
             struct convoy_nhwc_rows rows;
         } nhwc_read;
+        struct {
+            struct convoy_images images;
+            struct convoy_nhwc_patches shape;
+        } nhwc_patches;
         struct convoy_nhwc_planes nhwc_convert;
         struct {
             struct convoy_pool_shape shape;
@@ -132,6 +138,10 @@ struct convoy_cuda_step {
             struct convoy_nhwc_normalize shape;
             struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
         } nhwc_normalize;
+        struct {
+            struct convoy_nhwc_gather shape; /* pieces: as the constants */
+            struct convoy_cuda_place add;    /* NOTHING: none */
+        } nhwc_gather;
         struct {
             struct convoy_nhwc_attention shape; /* rows: as the constants */
             struct convoy_cuda_place k, v;      /* x: the queries */

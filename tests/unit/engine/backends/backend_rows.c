@@ -1,58 +1,9 @@
 /* Networks whose tensors are rows of channels, as those of ConvNeXt, mixers and transformers: with fp16 these
  * are tensors in 16 bits, channels last, of a GPU of sm_90, and transpositions from and to images move
  * nothing. */
-#include "tests/unit/engine/backends/backend_harness.h"
-
-#define TOLERANCE 4e-3 /* of the largest output of a row, as in backend_fp16.c */
-
-static void open_rows(void)
-{
-    by_largest = true;
-    open_backend();
-}
+#include "tests/unit/engine/backends/backend_rows.h"
 
 TestSuite(backend_rows, .init = open_rows, .fini = close_backend, .timeout = 300);
-
-static int add_transpose(struct convoy_graph *graph, int x, const int *perm)
-{
-    struct convoy_shape shape = *shape_of(graph, x);
-    for (int i = 0; i < shape.rank; i++) {
-        shape.dims[i] = shape_of(graph, x)->dims[perm[i]];
-        if (perm[i] == shape_of(graph, x)->batch_axis)
-            shape.batch_axis = i;
-    }
-    int y = add_activation(graph, shape);
-    memcpy(add_node(graph, CONVOY_OP_TRANSPOSE, y, 1, &x)->perm, perm, (size_t)shape.rank * sizeof(perm[0]));
-    return y;
-}
-
-/* Along the last axis. */
-static int add_normalize(struct convoy_graph *graph, int x, bool rms)
-{
-    const struct convoy_shape *shape = shape_of(graph, x);
-    int axis = shape->rank - 1;
-    int64_t channels = shape->dims[axis];
-    int inputs[3] = {x, add_constant(graph, FIXED(channels), 1), add_constant(graph, FIXED(channels), 1)};
-    int y = add_activation(graph, *shape_of(graph, x));
-    add_node(graph, CONVOY_OP_NORMALIZE, y, rms ? 2 : 3, inputs)->normalize =
-        (struct convoy_normalize){.axis = axis,
-                                  .axis_end = axis + 1,
-                                  .epsilon = 1e-3f,
-                                  .rms = rms,
-                                  .has_scale = true,
-                                  .has_shift = !rms};
-    return y;
-}
-
-/* Rows of T x C for each image, whatever the tensor's shape, to as many of K, and back to the shape. */
-static int add_rows_dense(struct convoy_graph *graph, int x, int64_t K)
-{
-    struct convoy_shape shape = *shape_of(graph, x);
-    int64_t channels = shape.dims[shape.rank - 1];
-    int rows = add_reshape(graph, x, SHAPE(convoy_shape_elements(&shape) / channels, channels));
-    shape.dims[shape.rank - 1] = K;
-    return add_reshape(graph, add_dense(graph, rows, K, true), shape);
-}
 
 static const int to_last[] = {0, 2, 3, 1}, to_first[] = {0, 3, 1, 2};
 
@@ -67,11 +18,6 @@ static int add_convnext_block(struct convoy_graph *graph, int x, enum convoy_act
     y = add_transpose(graph, add_rows_dense(graph, add_act(graph, y, act, 0, 0), channels), to_first);
     y = add_binary(graph, y, add_constant(graph, FIXED(channels, 1, 1), 1), CONVOY_MUL);
     return add_binary(graph, y, x, CONVOY_ADD);
-}
-
-static int add_classifier(struct convoy_graph *graph, int x)
-{
-    return add_dense(graph, add_flatten(graph, x), 11, true);
 }
 
 static struct convoy_graph *convnext(enum convoy_activation_kind act)
@@ -149,88 +95,4 @@ Test(backend_rows, images_within_rows)
     x = add_transpose(graph, add_reshape(graph, add_act(graph, x, CONVOY_GELU, 0, 0), shape), swap);
     add_output(graph, add_normalize(graph, x, false));
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
-}
-
-enum form {
-    SCALED_QUERIES,
-    SCALED_PRODUCT, /* with the bias of Swin added behind */
-    SCALED_SUM,     /* of product and bias: no kernel does that */
-    READ_PRODUCT,   /* which is an output of the network, too */
-};
-
-/* Self-attention of rows of T x channels, as timm's networks are exported: queries, keys and values take each
- * their part of one transposition. */
-static int add_attention(struct convoy_graph *graph, int x, int64_t heads, enum form form)
-{
-    const struct convoy_shape rows = *shape_of(graph, x);
-    int64_t T = rows.dims[1], C = rows.dims[2], D = C / heads;
-    int y = add_reshape(graph, add_rows_dense(graph, x, 3 * C), SHAPE(1, T, 3, heads, D)), part[3];
-    y = add_transpose(graph, y, (const int[]){2, 0, 3, 1, 4});
-    for (int i = 0; i < 3; i++) {
-        struct convoy_shape shape = *shape_of(graph, y);
-        shape.dims[0] = 1;
-        int slice = add_activation(graph, shape);
-        struct convoy_node *node = add_node(graph, CONVOY_OP_PAD, slice, 1, &y);
-        node->pad.before[0] = -i;
-        node->pad.after[0] = i - 2;
-        part[i] = add_reshape(graph, slice, SHAPE(1, heads, T, D));
-    }
-    int scale = add_constant(graph, FIXED(1), 0);
-    graph->tensors[scale].data[0] = 0.4f;
-    part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
-    if (form == SCALED_QUERIES || form == READ_PRODUCT)
-        part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
-    int s = add_activation(graph, SHAPE(1, heads, T, T));
-    add_node(graph, CONVOY_OP_MATMUL, s, 2, (int[]){part[0], part[1]});
-    if (form == READ_PRODUCT)
-        add_output(graph, s);
-    if (form == SCALED_PRODUCT)
-        s = add_binary(graph, s, scale, CONVOY_MUL);
-    if (form == SCALED_PRODUCT || form == SCALED_SUM)
-        s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, T, T), 2), CONVOY_ADD);
-    if (form == SCALED_SUM)
-        s = add_binary(graph, s, scale, CONVOY_MUL);
-    s = add_softmax(graph, s, 3, 4);
-    y = add_activation(graph, SHAPE(1, heads, T, D));
-    add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
-    y = add_reshape(graph, add_transpose(graph, y, (const int[]){0, 2, 1, 3}), rows);
-    return add_rows_dense(graph, y, C);
-}
-
-static struct convoy_graph *transformer(int64_t channels, int64_t heads, enum form form)
-{
-    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
-    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15)); /* 9 rows: those of the bias have a gap */
-    int x = add_conv(graph, graph->input, channels, 5, 5, patches, true);
-    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, channels, 9)), (const int[]){0, 2, 1});
-    for (int layer = 0; layer < 2; layer++)
-        x = add_binary(graph, x, add_attention(graph, add_normalize(graph, x, false), heads, form),
-                       CONVOY_ADD);
-    add_output(graph, add_classifier(graph, add_normalize(graph, x, false)));
-    return graph;
-}
-
-/* Layers of the graph that the kernel computes, in fp16 on a GPU of sm_90. */
-static void check_attention(struct convoy_graph *graph, int expected)
-{
-    struct convoy_net_info info;
-    struct convoy_net *net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
-    int attention = 0, nhwc = 0;
-    for (uint32_t i = 0; i < info.layer_count; i++) {
-        attention += strcmp(info.layers[i].kernel, "nhwc_attention") == 0;
-        nhwc += strncmp(info.layers[i].kernel, "nhwc", 4) == 0;
-    }
-    cr_assert(nhwc == 0 || attention == expected, "%d layers are attention", attention);
-    backend->unload(device, net);
-    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
-}
-
-Test(backend_rows, attention)
-{
-    check_attention(transformer(48, 3, SCALED_QUERIES), 2);
-    check_attention(transformer(48, 2, SCALED_PRODUCT), 2);
-    check_attention(transformer(48, 2, SCALED_SUM), 0);
-    check_attention(transformer(48, 2, READ_PRODUCT), 0);
-    check_attention(transformer(20, 2, SCALED_QUERIES), 0); /* 10 channels of a head */
-    check_graph_as(transformer(48, 3, SCALED_PRODUCT), CONVOY_COMPUTE_FP32, 1e-4);
 }

@@ -1,0 +1,139 @@
+/* What tests of networks of rows of channels share. */
+#ifndef CONVOY_TESTS_UNIT_BACKEND_ROWS_H
+#define CONVOY_TESTS_UNIT_BACKEND_ROWS_H
+
+#include "tests/unit/engine/backends/backend_harness.h"
+
+#define TOLERANCE 4e-3 /* of the largest output of a row, as in backend_fp16.c */
+
+static inline void open_rows(void)
+{
+    by_largest = true;
+    open_backend();
+}
+
+static inline int add_transpose(struct convoy_graph *graph, int x, const int *perm)
+{
+    struct convoy_shape shape = *shape_of(graph, x);
+    for (int i = 0; i < shape.rank; i++) {
+        shape.dims[i] = shape_of(graph, x)->dims[perm[i]];
+        if (perm[i] == shape_of(graph, x)->batch_axis)
+            shape.batch_axis = i;
+    }
+    int y = add_activation(graph, shape);
+    memcpy(add_node(graph, CONVOY_OP_TRANSPOSE, y, 1, &x)->perm, perm, (size_t)shape.rank * sizeof(perm[0]));
+    return y;
+}
+
+/* Along the last axis. */
+static inline int add_normalize(struct convoy_graph *graph, int x, bool rms)
+{
+    const struct convoy_shape *shape = shape_of(graph, x);
+    int axis = shape->rank - 1;
+    int64_t channels = shape->dims[axis];
+    int inputs[3] = {x, add_constant(graph, FIXED(channels), 1), add_constant(graph, FIXED(channels), 1)};
+    int y = add_activation(graph, *shape_of(graph, x));
+    add_node(graph, CONVOY_OP_NORMALIZE, y, rms ? 2 : 3, inputs)->normalize =
+        (struct convoy_normalize){.axis = axis,
+                                  .axis_end = axis + 1,
+                                  .epsilon = 1e-3f,
+                                  .rms = rms,
+                                  .has_scale = true,
+                                  .has_shift = !rms};
+    return y;
+}
+
+/* Rows of T x C for each image, whatever the tensor's shape, to as many of K, and back to the shape. */
+static inline int add_rows_dense(struct convoy_graph *graph, int x, int64_t K)
+{
+    struct convoy_shape shape = *shape_of(graph, x);
+    int64_t channels = shape.dims[shape.rank - 1];
+    int rows = add_reshape(graph, x, SHAPE(convoy_shape_elements(&shape) / channels, channels));
+    shape.dims[shape.rank - 1] = K;
+    return add_reshape(graph, add_dense(graph, rows, K, true), shape);
+}
+
+/* Crops: `first` of axis `axis` and `count` from there on. */
+static inline int add_slice(struct convoy_graph *graph, int x, int axis, int64_t first, int64_t count)
+{
+    struct convoy_shape shape = *shape_of(graph, x);
+    int64_t all = shape.dims[axis];
+    shape.dims[axis] = count;
+    int y = add_activation(graph, shape);
+    struct convoy_node *node = add_node(graph, CONVOY_OP_PAD, y, 1, &x);
+    node->pad.before[axis] = -first;
+    node->pad.after[axis] = first + count - all;
+    return y;
+}
+
+static inline int add_concat(struct convoy_graph *graph, int count, const int *inputs, int axis)
+{
+    struct convoy_shape shape = *shape_of(graph, inputs[0]);
+    for (int i = 1; i < count; i++)
+        shape.dims[axis] += shape_of(graph, inputs[i])->dims[axis];
+    int y = add_activation(graph, shape);
+    add_node(graph, CONVOY_OP_CONCAT, y, count, inputs)->axis = axis;
+    return y;
+}
+
+/* torch.roll by so many, to the left if negative. */
+static inline int add_roll(struct convoy_graph *graph, int x, int axis, int64_t by)
+{
+    int64_t all = shape_of(graph, x)->dims[axis], left = by < 0 ? -by : all - by;
+    int parts[2] = {add_slice(graph, x, axis, left, all - left), add_slice(graph, x, axis, 0, left)};
+    return add_concat(graph, 2, parts, axis);
+}
+
+/* N x H x W x C into windows of side x side: rows of all windows, one window after the other. */
+static inline int add_windows(struct convoy_graph *graph, int x, int64_t side)
+{
+    const struct convoy_shape s = *shape_of(graph, x);
+    int64_t h = s.dims[1], w = s.dims[2], c = s.dims[3];
+    x = add_reshape(graph, x, SHAPE(1, h / side, side, w / side, side, c));
+    x = add_transpose(graph, x, (const int[]){0, 1, 3, 2, 4, 5});
+    return add_reshape(graph, x, SHAPE(h * w, c));
+}
+
+/* And back to N x h x w x C. */
+static inline int add_image(struct convoy_graph *graph, int x, int64_t side, int64_t h, int64_t w)
+{
+    int64_t c = shape_of(graph, x)->dims[shape_of(graph, x)->rank - 1];
+    x = add_reshape(graph, x, SHAPE(1, h / side, w / side, side, side, c));
+    x = add_transpose(graph, x, (const int[]){0, 1, 3, 2, 4, 5});
+    return add_reshape(graph, x, SHAPE(1, h, w, c));
+}
+
+/* Checks the network in fp16, and, where the device has 16 bits, channels last, that so many of its layers
+ * are attention, so many need planes (-1: any), and so many are sums by themselves (-1: any). */
+static inline void check_kernels(struct convoy_graph *graph, int attention, int planes, int sums)
+{
+    struct convoy_net_info info;
+    struct convoy_net *net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
+    int nhwc = 0, found[3] = {0};
+    for (uint32_t i = 0; i < info.layer_count; i++) {
+        const char *kernel = info.layers[i].kernel;
+        bool here = strncmp(kernel, "nhwc", 4) == 0;
+        nhwc += here;
+        found[0] += strcmp(kernel, "nhwc_attention") == 0;
+        found[1] += !here && strcmp(kernel, "view") != 0;
+        found[2] += strncmp(kernel, "nhwc_binary", 11) == 0;
+    }
+    backend->unload(device, net);
+    cr_assert(nhwc == 0 || (found[0] == attention && (planes < 0 || found[1] == planes) &&
+                            (sums < 0 || found[2] == sums)),
+              "%d layers are attention, not %d; %d are in planes, not %d; %d are sums, not %d", found[0],
+              attention, found[1], planes, found[2], sums);
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+}
+
+static inline void check_layers(struct convoy_graph *graph, int attention, int planes)
+{
+    check_kernels(graph, attention, planes, -1);
+}
+
+static inline int add_classifier(struct convoy_graph *graph, int x)
+{
+    return add_dense(graph, add_flatten(graph, x), 11, true);
+}
+
+#endif
