@@ -272,4 +272,9 @@ Test(client_answer, of_maps_that_are_none)
                 "\"label\":\"cat\",\"index\":3,\"height\":2,\"width\":4,\"low\":1,\"high\":2,\"box\":[0,0,1],"
                 "\"png\":\"data:image/png;base64,AAAA\""),
             1);
+    hostile(
+        EXPLAINED(
+            "\"label\":\"cat\",\"index\":3,\"height\":2,\"width\":4,\"low\":1,\"high\":2,\"box\":[0,0,1,1,1],"
+            "\"png\":\"data:image/png;base64,AAAA\""),
+        1);
 }
