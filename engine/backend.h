@@ -82,6 +82,7 @@ struct convoy_load_options {
     /* 8-bit rows are normalised per channel: x * multiply[c] + add[c] */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
     struct convoy_image_fitting fitting; /* of rows that are JPEG files */
+    bool untuned;                        /* idle() leaves it alone: it is used rarely, and not for long */
 };
 
 struct convoy_layer_info {

@@ -50,9 +50,14 @@ static size_t reports_offset(uint32_t slots)
     return slots_offset() + round_to_page(slots * sizeof(struct convoy_slot));
 }
 
-static size_t data_offset(uint32_t slots)
+static size_t maps_offset(uint32_t slots)
 {
     return reports_offset(slots) + round_to_page(slots * sizeof(struct convoy_slot_report));
+}
+
+static size_t data_offset(uint32_t slots)
+{
+    return maps_offset(slots) + round_to_page(slots * CONVOY_MAX_CLASS_MAP * sizeof(float));
 }
 
 static size_t slot_stride(const struct convoy_channel_size *size)
@@ -276,6 +281,12 @@ struct convoy_slot_report *convoy_channel_report(const struct convoy_channel *ch
 {
     uint8_t *reports = (uint8_t *)channel->base + reports_offset(channel->size.slots);
     return (struct convoy_slot_report *)reports + slot;
+}
+
+float *convoy_channel_class_map(const struct convoy_channel *channel, uint32_t slot)
+{
+    uint8_t *maps = (uint8_t *)channel->base + maps_offset(channel->size.slots);
+    return (float *)(void *)maps + (size_t)slot * CONVOY_MAX_CLASS_MAP;
 }
 
 uint8_t *convoy_channel_rows(const struct convoy_channel *channel, uint32_t slot)

@@ -326,6 +326,13 @@ static cJSON *next_command(struct convoy_worker *worker)
     return json;
 }
 
+/* How long the compute thread may sleep; -1: until something rings. */
+static int wait_ms(const struct convoy_worker *worker)
+{
+    int check_ms = convoy_worker_check_wait_ms(worker), map_ms = convoy_worker_map_wait_ms(worker);
+    return check_ms < 0 || (map_ms >= 0 && map_ms < check_ms) ? map_ms : check_ms;
+}
+
 static void *compute(void *context)
 {
     struct convoy_worker *worker = context;
@@ -344,8 +351,9 @@ static void *compute(void *context)
         if (command != NULL) {
             handle_command(worker, command);
             cJSON_Delete(command);
-        } else if (!busy && !use_idle(worker) && !convoy_worker_check_idle(worker)) {
-            poll(doorbells, 2, convoy_worker_check_wait_ms(worker));
+        } else if (!convoy_worker_map_load(worker) && !busy && !use_idle(worker) &&
+                   !convoy_worker_check_idle(worker)) {
+            poll(doorbells, 2, wait_ms(worker));
             if (doorbells[0].revents != 0)
                 convoy_wake_fd_clear(worker->wake_fd);
             /* When the front has gone, the main thread ends this process. */

@@ -83,6 +83,27 @@ static int read_input_type(const cJSON *json, struct convoy_model_shape *shape, 
     return 0;
 }
 
+/* A worker of this build says one or the other. */
+static int read_class_map(const cJSON *json, struct convoy_model_shape *shape, struct convoy_error *error)
+{
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "class_map");
+    int code;
+    snprintf(shape->map_reason, sizeof shape->map_reason, "its worker does not say that it has one");
+    if (map == NULL)
+        return 0;
+    if (string(map, "reason")[0] != '\0') {
+        copy_string(shape->map_reason, sizeof shape->map_reason, map, "reason");
+        return 0;
+    }
+    if ((code = small(map, "height", 1, CONVOY_MAX_CLASS_MAP, &shape->map_height, error)) != 0 ||
+        (code = small(map, "width", 1, CONVOY_MAX_CLASS_MAP, &shape->map_width, error)) != 0)
+        return code;
+    if (shape->map_height * shape->map_width > CONVOY_MAX_CLASS_MAP)
+        return convoy_fail(error, -EPROTO, "a worker's message has a class map that is too large");
+    shape->map_reason[0] = '\0';
+    return 0;
+}
+
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
                                 struct convoy_error *error)
 {
@@ -115,6 +136,8 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
     }
     if (shape->output_count == 0)
         return convoy_fail(error, -EPROTO, "a worker's message has no outputs");
+    if ((code = read_class_map(json, shape, error)) != 0)
+        return code;
     shape->layer_count = layer_count_of(json);
     return 0;
 }

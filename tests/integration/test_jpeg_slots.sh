@@ -29,6 +29,12 @@ sent 0 0 ways kinds
 [ "$(count gpu)" -gt 150 ] || fail "$(count gpu) files were decoded by the device"
 [ "$(count cpu)" -gt 20 ] || fail "$(count cpu) files were decoded by the front"
 expect 400 --data-binary @models/samples/ship.jpg "$url/classify?decoder=magic"
+# The network that computes class activation maps takes pixels.
+for query in 'gpu ' 'cpu &explain=cam' 'cpu &explain=cam&decoder=gpu'; do
+  expect 200 --data-binary @models/samples/ship.jpg "$url/classify?model=cifar10-resnet${query#* }"
+  [ "$(json "$work/body" "(d['results'][0]['decoder'], 'explanation' in d['results'][0])")" = \
+    "('${query%% *}', $([ "$query" = 'gpu ' ] && echo False || echo True))" ] || fail "$query: $(cut -c 1-300 "$work/body")"
+done
 stop
 
 echo "Some are given back."

@@ -201,16 +201,21 @@ int add_flatten(struct convoy_graph *graph, int x)
     return add_reshape(graph, x, SHAPE(1, convoy_shape_elements(shape_of(graph, x))));
 }
 
+void fill_normalisation(struct convoy_load_options *options)
+{
+    for (int c = 0; c < CONVOY_MAX_U8_CHANNELS; c++) {
+        options->multiply[c] = 0.01f * (float)(c + 1);
+        options->add[c] = -1.0f - 0.1f * (float)c;
+    }
+}
+
 struct convoy_net *load_as(const struct convoy_graph *graph, uint32_t max_batch,
                            enum convoy_compute_type precision, struct convoy_net_info *info)
 {
     struct convoy_error error;
     struct convoy_net *net = NULL;
     struct convoy_load_options options = {.name = "test", .max_batch = max_batch, .precision = precision};
-    for (int c = 0; c < CONVOY_MAX_U8_CHANNELS; c++) {
-        options.multiply[c] = 0.01f * (float)(c + 1);
-        options.add[c] = -1.0f - 0.1f * (float)c;
-    }
+    fill_normalisation(&options);
     cr_assert_eq(backend->load(device, graph, &options, &net, info, &error), 0, "%s", error.message);
     return net;
 }

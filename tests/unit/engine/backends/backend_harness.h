@@ -81,6 +81,9 @@ int add_softmax(struct convoy_graph *graph, int x, int axis, int axis_end);
 
 int add_flatten(struct convoy_graph *graph, int x);
 
+/* The normalisation of 8-bit rows that normalised() computes. */
+void fill_normalisation(struct convoy_load_options *options);
+
 struct convoy_net *load_as(const struct convoy_graph *graph, uint32_t max_batch,
                            enum convoy_compute_type precision, struct convoy_net_info *info);
 

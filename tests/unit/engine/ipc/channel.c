@@ -89,6 +89,8 @@ Test(channel, what_the_front_writes_the_worker_reads_and_back)
             cr_assert_eq(convoy_channel_rows(&worker, slot)[byte], 10 + i);
         memset(convoy_channel_outputs(&worker, slot), 50 + (int)i, size.output_bytes);
         convoy_channel_report(&worker, slot)->layer_us[CONVOY_MAX_LAYERS - 1] = (float)i;
+        for (int k = 0; k < CONVOY_MAX_CLASS_MAP; k++)
+            convoy_channel_class_map(&worker, slot)[k] = (float)(10000 * (int)i + k);
         convoy_channel_finish(&worker, &(struct convoy_done){slot, 100 + i, 0});
     }
     cr_assert_not(convoy_channel_take_submitted(&worker, &slot));
@@ -96,10 +98,12 @@ Test(channel, what_the_front_writes_the_worker_reads_and_back)
         cr_assert(convoy_channel_take_done(&front, &done));
         cr_assert_eq(done.slot, i);
         cr_assert_eq(done.generation, 100 + i);
-        /* neither the outputs of one slot nor its report reach into the rows of the next */
+        /* neither the outputs of one slot, nor its report and map, reach into the rows of the next */
         cr_assert_eq(convoy_channel_outputs(&front, i)[size.output_bytes - 1], 50 + i);
         cr_assert_eq(convoy_channel_rows(&front, i)[size.input_bytes - 1], 10 + i);
         cr_assert_eq(convoy_channel_report(&front, i)->layer_us[CONVOY_MAX_LAYERS - 1], (float)i);
+        for (int k = 0; k < CONVOY_MAX_CLASS_MAP; k++)
+            cr_assert_eq(convoy_channel_class_map(&front, i)[k], (float)(10000 * (int)i + k));
     }
     cr_assert_not(convoy_channel_take_done(&front, &done));
     close_both(&front, &worker);

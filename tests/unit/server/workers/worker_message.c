@@ -156,3 +156,32 @@ Test(worker_message, reads_a_devices_health)
     cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":\"1\"}"), -EPROTO);
     cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":null}"), -EPROTO);
 }
+
+Test(worker_message, reads_how_large_a_class_map_is_or_why_there_is_none)
+{
+    cr_assert_eq(read_input(",\"class_map\":{\"height\":64,\"width\":63}"), 0, "%s", error.message);
+    cr_assert(shape.map_height == 64 && shape.map_width == 63 && shape.map_reason[0] == '\0');
+    cr_assert_eq(read_input(",\"class_map\":{\"reason\":\"it is a tree\"}"), 0, "%s", error.message);
+    cr_assert(shape.map_height == 0 && shape.map_width == 0);
+    cr_assert_str_eq(shape.map_reason, "it is a tree");
+    cr_assert_eq(read_input(""), 0, "%s", error.message);
+    cr_assert(shape.map_height == 0 && strlen(shape.map_reason) > 10);
+}
+
+Test(worker_message, refuses_class_maps_that_cannot_be)
+{
+    static const char *const lies[] = {"{}",
+                                       "null",
+                                       "7",
+                                       "{\"height\":64,\"width\":65}",
+                                       "{\"height\":0,\"width\":4}",
+                                       "{\"height\":4,\"width\":4097}",
+                                       "{\"height\":4}",
+                                       "{\"height\":\"4\",\"width\":4}"};
+    char members[100];
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        snprintf(members, sizeof members, ",\"class_map\":%s", lies[i]);
+        cr_assert_eq(read_input(members), -EPROTO, "%s", lies[i]);
+    }
+}
