@@ -16,11 +16,13 @@
  * torchvision's form of it, whose attention stays in float32 planes, takes 107. */
 #include "kernels/device/async_copy.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
+#include "kernels/nhwc/nhwc_common.h"
 
 #define KEYS       64
 #define STAGES     2
 #define WARP_ROWS  16
 #define MOST_WARPS 8
+#define FEW_WARPS  4
 #define LOG2_E     1.44269504f
 #define PAD        8 /* numbers that a row in shared memory is longer */
 
@@ -298,9 +300,15 @@ __global__ void __launch_bounds__(MOST_WARPS * 32) nhwc_attention(CONVOY_PARAMET
 template <int D> static cudaError_t launch(struct attention_job *job, cudaStream_t stream)
 {
     const struct convoy_nhwc_attention *shape = &job->shape;
-    int64_t parts = convoy_div_up(shape->queries, WARP_ROWS);
-    job->tiles = (int)convoy_div_up(parts, MOST_WARPS);
-    int warps = (int)convoy_div_up(parts, job->tiles);
+    int64_t parts = convoy_div_up(shape->queries, WARP_ROWS),
+            heads = shape->n * shape->windows * shape->heads;
+    /* Few blocks are made of fewer warps, one for each part of a multiprocessor; but keys and values are as
+     * many whatever the queries are, and as many threads copy them. */
+    bool few = heads * convoy_div_up(parts, MOST_WARPS) < 4 * NHWC_SMS;
+    job->tiles = (int)convoy_div_up(parts, few ? FEW_WARPS : MOST_WARPS);
+    int warps = (int)convoy_div_up(parts, job->tiles), steps = (int)convoy_div_up(shape->keys, KEYS);
+    if (warps < FEW_WARPS)
+        warps = steps < FEW_WARPS ? (warps > steps ? warps : steps) : FEW_WARPS;
     size_t bytes = (size_t)(STAGES * 2 * KEYS + warps * WARP_ROWS) * (D + PAD) * sizeof(convoy_fp16);
     int64_t items = shape->n * shape->windows * shape->heads * job->tiles;
     return convoy_launch_early(nhwc_attention<D>, convoy_grid(items, 1), warps * 32, bytes, stream, *job);
