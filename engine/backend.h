@@ -24,6 +24,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/input_layout.h"
+#include "engine/base/jpeg_row.h"
 #include "engine/base/limits.h"
 #include "engine/graph/graph.h"
 #include "kernels/compute_type.h"
@@ -32,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      6 /* raised with each change of this file or of a layout's number */
+#define CONVOY_BACKEND_ABI      7 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -78,6 +79,7 @@ struct convoy_load_options {
     uint32_t max_batch; /* a job has 1 to max_batch rows */
     /* 8-bit rows are normalised per channel: x * multiply[c] + add[c] */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
+    struct convoy_image_fitting fitting; /* of rows that are JPEG files */
 };
 
 struct convoy_layer_info {
@@ -93,13 +95,18 @@ struct convoy_net_info {
     uint32_t outputs_per_row;                     /* sum of output_elements */
     enum convoy_compute_type precision;           /* in use */
     uint64_t weight_bytes;                        /* resident on the device */
-    uint32_t layer_count;                         /* at most CONVOY_MAX_LAYERS */
+    bool takes_jpeg; /* jobs may be of CONVOY_LAYOUT_JPEG: the device decodes, and fitting is such that it can
+                      */
+    uint32_t layer_count; /* at most CONVOY_MAX_LAYERS */
     const struct convoy_layer_info *layers;
 };
 
 /* Time that a job spent on the device, in microseconds; 0 where the backend lacks the stage. */
 struct convoy_job_times {
-    float input_us, compute_us, output_us;
+    float input_us, compute_us, output_us; /* input_us: copies, and decoding of JPEG rows */
+    /* One bit a row of CONVOY_LAYOUT_JPEG, bit r % 64 of word r / 64: its file could not be decoded, its
+     * outputs say nothing. The other rows of the job are right. */
+    uint64_t undecoded[CONVOY_JPEG_ROWS_MAX / 64];
     float *layer_us; /* NULL, or room for layer_count times, filled if the job asks for a profile */
 };
 
@@ -108,8 +115,9 @@ struct convoy_job {
     uint64_t tag;                    /* collect() returns it */
     enum convoy_input_layout layout; /* of the rows; below CONVOY_SLOT_LAYOUTS */
     uint32_t rows;
-    const void *input;
-    size_t input_stride; /* bytes from row to row, a multiple of 64 */
+    const void *input;   /* of CONVOY_LAYOUT_JPEG at most CONVOY_JPEG_ROWS_MAX rows */
+    size_t input_stride; /* bytes from row to row, a multiple of 64; CONVOY_JPEG_ROW_BYTES of JPEG files */
+    size_t input_bytes;  /* of CONVOY_LAYOUT_JPEG: that may be read from input on; the files lie in them */
     float *output;       /* of each row all outputs, one after the other, in the model's order */
     size_t output_stride;
     /* For measuring the computation alone, on a device with memory of its own that was opened with one
@@ -129,6 +137,8 @@ struct convoy_device_info {
     char description[128]; /* for people */
     uint32_t device_count; /* devices of this kind on the machine */
     uint32_t streams;      /* how many jobs in flight at once make sense */
+    uint32_t jpeg_jobs;    /* so many more where jobs are of JPEG files, which are decoded ahead; 0: it cannot
+                              decode */
 };
 
 /* Bytes on the device; 0 where a backend does not know. */

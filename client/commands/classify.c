@@ -145,9 +145,11 @@ static void print_text(const struct file *files, size_t count, const struct conv
     } else {
         puts(answer->cached > 0 ? " from the response cache" : " on no device");
     }
-    printf("in us: decode %.0f, wait %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
-           timing->decode_us, timing->wait_us, timing->queue_us, timing->input_us, timing->compute_us,
-           timing->output_us, timing->total_us, client_colour(&terminal, CLIENT_PLAIN));
+    printf(
+        "in us: decode %.0f, wait %.0f, queue %.0f, input %.0f%s, compute %.0f, output %.0f, total %.0f%s\n",
+        timing->decode_us, timing->wait_us, timing->queue_us, timing->input_us,
+        answer->decoded_by_gpu > 0 ? " with decoding" : "", timing->compute_us, timing->output_us,
+        timing->total_us, client_colour(&terminal, CLIENT_PLAIN));
 }
 
 static void add_result(cJSON *entry, const struct file *file)
@@ -177,6 +179,7 @@ static void add_answer(cJSON *document, const struct convoy_answer *answer)
     cJSON_AddNumberToObject(document, "batch_size", (double)answer->batch_size);
     cJSON_AddNumberToObject(document, "cached", (double)answer->cached);
     cJSON_AddNumberToObject(document, "retries", (double)answer->retries);
+    cJSON_AddNumberToObject(document, "decoded_by_gpu", (double)answer->decoded_by_gpu);
     cJSON *timing = cJSON_AddObjectToObject(document, "timing");
     cJSON_AddNumberToObject(timing, "decode_us", answer->timing.decode_us);
     cJSON_AddNumberToObject(timing, "wait_us", answer->timing.wait_us);

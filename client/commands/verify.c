@@ -136,8 +136,9 @@ static char *infer_body(const struct verification *verification)
         cJSON_Delete(input);
     const int one = 1;
     cJSON *parameters = cJSON_AddObjectToObject(document, "parameters");
-    /* The record was made of the whole image. */
+    /* The record was made of the whole image, as Pillow decodes it. */
     if (data && inputs && cJSON_AddFalseToObject(parameters, "scaled_decoding") &&
+        cJSON_AddStringToObject(parameters, "decoder", "cpu") &&
         cJSON_AddStringToObject(input, "name", verification->record.input) &&
         cJSON_AddStringToObject(input, "datatype", "BYTES") &&
         cJSON_AddItemToObject(input, "shape", cJSON_CreateIntArray(&one, 1)) &&

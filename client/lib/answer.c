@@ -80,6 +80,8 @@ static const char *read_results(const cJSON *results, struct own_answer *own)
         }
         if (!cJSON_IsArray(list))
             return "a result's predictions are no list";
+        const char *decoder = client_json_text(item, "decoder");
+        own->answer.decoded_by_gpu += decoder && strcmp(decoder, "gpu") == 0;
         result->status = 200;
         result->predictions = own->predictions + taken;
         cJSON_ArrayForEach(each, list)

@@ -106,6 +106,7 @@ struct convoy_answer {
     size_t result_count;
     const struct convoy_layer *layers; /* none without options.profile */
     size_t layer_count;
+    size_t decoded_by_gpu; /* images that the model's device decoded; 0 from a server that does not tell */
 };
 
 struct convoy_model {

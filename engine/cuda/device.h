@@ -1,11 +1,13 @@
 /* A device of the CUDA backend: a GPU, the networks on it, the jobs in flight and the tuner. Implements the
  * functions of backend.h with the same names, errors and ownership; all of them run on the compute thread.
  *
- * A job costs two copies, one graph launch and four events; nothing is allocated, freed or waited for. */
+ * A job costs two copies, one graph launch and four events; nothing is allocated, freed or waited for. A job
+ * of JPEG files waits until its rows are decoded, which other threads do, and is then a job like others. */
 #ifndef CONVOY_ENGINE_CUDA_DEVICE_H
 #define CONVOY_ENGINE_CUDA_DEVICE_H
 
 #include "engine/backend.h"
+#include "engine/cuda/decode/jpeg_decoder.h"
 #include "engine/cuda/runtime/gpu.h"
 #include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/tuner.h"
@@ -19,6 +21,18 @@ struct convoy_cuda_flight {
     uint32_t stream, place; /* place: the row of device->marks */
     bool marks;             /* its rows may be marked (net/overflow.h) */
     bool again;             /* some of a job's rows, which ran before: its times are added */
+    float decode_us;
+};
+
+/* A job that has no stream yet. */
+struct convoy_cuda_waiting {
+    bool used, decodes; /* decodes: task is under way, or has ended */
+    uint64_t number;    /* the lower, the earlier */
+    struct convoy_job job;
+    struct convoy_net *net;
+    bool again;     /* as in convoy_cuda_flight */
+    uint32_t first; /* of rows that run again: the first one's place among all */
+    struct convoy_jpeg_task task;
 };
 
 struct convoy_device {
@@ -28,8 +42,12 @@ struct convoy_device {
     uint64_t marks_used; /* a bit for each row of marks */
     uint32_t flight_count;
     struct convoy_cuda_flight flights[CONVOY_CUDA_MAX_JOBS]; /* in order of submission */
-    void *pinned;                                            /* the channel's memory, or NULL */
-    struct convoy_net *nets;                                 /* all loaded networks, in order of loading */
+    uint32_t waiting_count;
+    uint64_t waited; /* jobs that waited, ever */
+    struct convoy_cuda_waiting waiting[CONVOY_CUDA_MAX_JOBS];
+    struct convoy_jpeg_decoder *decoder;       /* NULL: there is none */
+    void *pinned;                              /* the channel's memory, or NULL */
+    struct convoy_net *nets;                   /* all loaded networks, in order of loading */
     struct convoy_cuda_kernel_choices choices; /* the kernels that were measured to be fastest */
     struct convoy_cuda_cache cache;            /* the file that keeps them */
     struct convoy_cuda_tuner tuner;

@@ -40,6 +40,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/input_layout.h"
+#include "engine/base/jpeg_row.h"
 #include "engine/base/limits.h"
 
 #include <stdbool.h>
@@ -47,7 +48,7 @@
 #include <stdint.h>
 
 #define CONVOY_CHANNEL_ABI                                                                                   \
-    4 /* raised with each change of what lies in the memory, of a layout's number or of the control socket's \
+    5 /* raised with each change of what lies in the memory, of a layout's number or of the control socket's \
        messages */
 #define CONVOY_MAX_SLOTS      64
 #define CONVOY_MAX_MODELS     1024        /* a slot's model number is below */
@@ -74,6 +75,7 @@ struct convoy_slot {
  * backend lacks the stage. */
 struct convoy_slot_report {
     float input_us, compute_us, output_us;
+    uint64_t undecoded[CONVOY_JPEG_ROWS_MAX / 64]; /* as in convoy_job_times, bit 0 is the row `first` */
     uint32_t layers; /* entries of layer_us; 0 unless the slot asked for a profile */
     float layer_us[CONVOY_MAX_LAYERS];
 };

@@ -1,5 +1,6 @@
 #include "engine/worker/nets.h"
 
+#include "engine/base/cover_side.h"
 #include "engine/describe.h"
 #include "engine/ipc/channel.h"
 #include "engine/onnx/onnx.h"
@@ -25,6 +26,47 @@ static void read_channels(const cJSON *array, float *values, float otherwise)
         const cJSON *value = cJSON_GetArrayItem(array, i);
         values[i] = cJSON_IsNumber(value) ? (float)value->valuedouble : otherwise;
     }
+}
+
+/* A number of an enum, below `end`; 0 where there is none. */
+static uint32_t read_kind(const cJSON *object, const char *key, uint32_t end)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(value) && value->valuedouble >= 1 && value->valuedouble < end
+               ? (uint32_t)value->valuedouble
+               : 0;
+}
+
+/* How pictures come to the network's size: "fitting" of the command, which may be absent. What hangs on the
+ * size of the network's input is computed here, where it is known. */
+static void read_fitting(const cJSON *message, const struct convoy_graph *graph,
+                         struct convoy_image_fitting *fitting)
+{
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(message, "fitting");
+    const cJSON *fraction = cJSON_GetObjectItemCaseSensitive(object, "crop_fraction");
+    const cJSON *color = cJSON_GetObjectItemCaseSensitive(object, "color");
+    struct convoy_net_info info = {0};
+    *fitting = (struct convoy_image_fitting){0};
+    fitting->kind = (enum convoy_fitting_kind)read_kind(object, "kind", CONVOY_FITTING_PAD + 1);
+    if (fitting->kind == CONVOY_FITTING_NONE)
+        return;
+    convoy_describe_shapes(graph, &info);
+    fitting->filter = (enum convoy_fitting_filter)read_kind(object, "filter", CONVOY_FITTING_NEAREST + 1);
+    fitting->width = info.width;
+    fitting->height = info.height;
+    fitting->channels = info.channels;
+    fitting->bgr = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "bgr"));
+    for (int c = 0; c < 3; c++) {
+        const cJSON *value = cJSON_GetArrayItem(color, c);
+        bool level = cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= 255;
+        fitting->color[c] = level ? (uint8_t)value->valuedouble : 0;
+    }
+    if (fitting->kind != CONVOY_FITTING_CROP)
+        return;
+    uint32_t resize_to = read_kind(object, "resize_to", CONVOY_COVER_SIDE_MAX + 1);
+    double part = cJSON_IsNumber(fraction) && fraction->valuedouble > 0 ? fraction->valuedouble : 1;
+    fitting->cover_width = convoy_cover_side(resize_to, part, info.width);
+    fitting->cover_height = convoy_cover_side(resize_to, part, info.height);
 }
 
 static int read_options(const cJSON *message, struct convoy_load_options *options, struct convoy_error *error)
@@ -169,6 +211,7 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         return reading.code;
     }
     choose_normalisation(message, graph, &options);
+    read_fitting(message, graph, &options.fitting);
     code = device->backend->load(device->device, graph, &options, &net->net, &net->info, error);
     if (code != 0) {
         convoy_fail_in(error, code, "%s", path);
@@ -178,6 +221,8 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         net->fp32_only = options.precision == CONVOY_COMPUTE_FP32;
         if (described != NULL)
             *described = describe(graph, &net->info);
+        if (described != NULL)
+            cJSON_AddBoolToObject(*described, "takes_jpeg", net->info.takes_jpeg);
         net->graph = device->backend->keeps_graph ? graph : NULL;
         if (net->graph != NULL)
             graph = NULL;

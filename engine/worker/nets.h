@@ -31,10 +31,12 @@ struct convoy_worker_net {
 
 /* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add",
  * "normalise_bytes": whether the last two hold for a network of uint8, too; "layout", "height", "width": of
- * its input, as config.json has them) and loads it into *net. The file is read in the background; on this
- * thread if background is NULL. On success *described (described may be NULL) is a new JSON object for the
- * message "loaded": input, datatype, layout, channels, height, width, outputs, classes, softmax, precision,
- * weight_bytes, layers. Returns 0 or the errno of the reader or the backend. */
+ * its input, as config.json has them; "fitting": how JPEG files become rows, as struct convoy_image_fitting,
+ * with "resize_to" and "crop_fraction" in place of sizes) and loads it into *net. The file is read in the
+ * background; on this thread if background is NULL. On success *described (described may be NULL) is a new
+ * JSON object for the message "loaded": input, datatype, layout, channels, height, width, outputs, classes,
+ * softmax, precision, weight_bytes, layers, takes_jpeg. Returns 0 or the errno of the reader or the backend.
+ */
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
                        const struct convoy_background *background, struct convoy_worker_net *net,
                        cJSON **described, struct convoy_error *error);

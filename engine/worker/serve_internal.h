@@ -16,6 +16,7 @@
 /* What a submitted slot needs until it is collected. */
 struct convoy_worker_flight {
     uint32_t generation, model; /* copies: the header is the front's to change */
+    bool jpeg;                  /* its rows are JPEG files */
     struct convoy_job_times times;
 };
 
@@ -47,7 +48,7 @@ struct convoy_worker {
     bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
     struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct convoy_worker_flight flights[CONVOY_MAX_SLOTS];
-    uint32_t in_flight;
+    uint32_t in_flight, jpeg_in_flight; /* jpeg_in_flight: those of JPEG files among them */
     struct convoy_background background;
     struct convoy_worker_checks checks;
 };

@@ -2,6 +2,7 @@
 #include "engine/worker/serve_internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define COLLECT_US 50 /* how long a busy device may keep the compute thread from looking at new slots */
 
@@ -13,8 +14,14 @@ static int job_of(struct convoy_worker *worker, uint32_t slot, const struct conv
     if (header->model >= CONVOY_MAX_MODELS || worker->nets[header->model].net == NULL)
         return -ENOENT;
     const struct convoy_worker_net *net = &worker->nets[header->model];
+    bool jpeg = header->layout == CONVOY_LAYOUT_JPEG;
     uint64_t element = header->layout == CONVOY_LAYOUT_F32_CHW ? sizeof(float) : 1;
     uint64_t row = element * net->info.channels * net->info.height * net->info.width;
+    if (jpeg && (!net->info.takes_jpeg || header->rows > CONVOY_JPEG_ROWS_MAX ||
+                 header->input_stride != CONVOY_JPEG_ROW_BYTES))
+        return -EINVAL;
+    if (jpeg) /* headers, whose files lie behind them */
+        row = CONVOY_JPEG_ROW_BYTES;
     uint64_t end = (uint64_t)header->first + header->rows;
     if (!convoy_slot_layout_valid(header->layout) || header->rows < 1 || header->rows > net->max_batch ||
         end > CONVOY_ROWS_MAX || header->input_stride < row || header->input_stride > size->input_bytes ||
@@ -26,6 +33,7 @@ static int job_of(struct convoy_worker *worker, uint32_t slot, const struct conv
     struct convoy_worker_flight *flight = &worker->flights[slot];
     flight->generation = header->generation;
     flight->model = header->model;
+    flight->jpeg = jpeg;
     flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
     uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
     *job = (struct convoy_job){.tag = slot,
@@ -34,6 +42,7 @@ static int job_of(struct convoy_worker *worker, uint32_t slot, const struct conv
                                .input = convoy_channel_rows(&worker->channel, slot) +
                                         header->first * header->input_stride,
                                .input_stride = header->input_stride,
+                               .input_bytes = size->input_bytes - header->first * header->input_stride,
                                .output = (float *)(void *)outputs,
                                .output_stride = header->output_stride,
                                .profile = header->profile != 0,
@@ -57,6 +66,7 @@ static void start_slot(struct convoy_worker *worker, uint32_t slot)
     if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
         convoy_worker_lose_device(worker, &error);
     worker->in_flight++;
+    worker->jpeg_in_flight += worker->flights[slot].jpeg;
 }
 
 static void finish_slot(struct convoy_worker *worker, uint32_t slot)
@@ -67,7 +77,9 @@ static void finish_slot(struct convoy_worker *worker, uint32_t slot)
     report->compute_us = flight->times.compute_us;
     report->output_us = flight->times.output_us;
     report->layers = flight->times.layer_us != NULL ? worker->nets[flight->model].info.layer_count : 0;
+    memcpy(report->undecoded, flight->times.undecoded, sizeof(report->undecoded));
     worker->in_flight--;
+    worker->jpeg_in_flight -= flight->jpeg;
     convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, flight->generation, 0});
 }
 
@@ -83,14 +95,22 @@ static void collect_one(struct convoy_worker *worker)
         finish_slot(worker, (uint32_t)tag);
 }
 
+/* Has the device use for one more job? Of JPEG files some are decoded while others compute. Slots come in one
+ * order: while either kind has enough, none is taken. */
+static bool has_room(const struct convoy_worker *worker)
+{
+    const struct convoy_device_info *info = &worker->device.info;
+    return worker->in_flight - worker->jpeg_in_flight < info->streams &&
+           worker->jpeg_in_flight < info->streams + info->jpeg_jobs;
+}
+
 bool convoy_worker_run_slots(struct convoy_worker *worker)
 {
     uint32_t slot;
     bool busy = false;
     if (!worker->attached)
         return false;
-    while (worker->in_flight < worker->device.info.streams &&
-           convoy_channel_take_submitted(&worker->channel, &slot)) {
+    while (has_room(worker) && convoy_channel_take_submitted(&worker->channel, &slot)) {
         start_slot(worker, slot);
         busy = true;
     }

@@ -13,7 +13,8 @@
 #define BOUND         2e-3   /* shares and results are rounded to fp16 */
 #define MARK          5
 
-static const int tokens[] = {1, 2, 7, 15, 16, 17, 49, 50, 63, 64, 65, 97, 128, 129, 145, 197};
+static const int tokens[] = {1, 2, 7, 15, 16, 17, 49, 50, 63, 64, 65, 97, 128, 129, 145, 197, 257, 330};
+static const int windows[] = {1, 2, 3, 50}; /* 50: more blocks than a chip has multiprocessors */
 static const int channels[] = {8, 16, 24, 32, 40, 64, 72, 80, 96, 104, 128};
 
 enum side { Q, K, V, Y, SIDES };
@@ -54,7 +55,7 @@ static void any_shape(struct convoy_check *check, struct convoy_nhwc_attention *
 {
     do {
         *s = (struct convoy_nhwc_attention){.n = convoy_check_between(check, 1, 3),
-                                            .windows = convoy_check_between(check, 1, 3),
+                                            .windows = CONVOY_CHECK_PICK(check, windows),
                                             .heads = convoy_check_between(check, 1, 3),
                                             .queries = CONVOY_CHECK_PICK(check, tokens),
                                             .d = CONVOY_CHECK_PICK(check, channels)};

@@ -393,27 +393,39 @@ static void check_binary(struct convoy_check *check)
 
 /* ---- All ---- */
 
+static const struct {
+    const char *name;
+    void (*check)(struct convoy_check *check);
+} operators[] = {{"unary", check_unary},
+                 {"zero", check_zero},
+                 {"scale_shift", check_scale_shift},
+                 {"softmax", check_softmax},
+                 {"normalize", check_normalize},
+                 {"copy", check_copy},
+                 {"binary", check_binary},
+                 {"pool", convoy_check_pool},
+                 {"read_images", convoy_check_read_images},
+                 {"fit_images", convoy_check_fit_images},
+                 {"gather", convoy_check_gather},
+                 {"attention", convoy_check_attention},
+                 {"nhwc_normalize", convoy_check_nhwc_normalize}};
+
+bool convoy_check_has_operator(const char *name)
+{
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+        if (strcmp(name, operators[i].name) == 0)
+            return true;
+    return false;
+}
+
 int convoy_check_operators(uint64_t seed, const char *only)
 {
-    static const struct {
-        const char *name;
-        void (*check)(struct convoy_check *check);
-    } operators[] = {{"unary", check_unary},
-                     {"zero", check_zero},
-                     {"scale_shift", check_scale_shift},
-                     {"softmax", check_softmax},
-                     {"normalize", check_normalize},
-                     {"copy", check_copy},
-                     {"binary", check_binary},
-                     {"pool", convoy_check_pool},
-                     {"read_images", convoy_check_read_images},
-                     {"gather", convoy_check_gather},
-                     {"attention", convoy_check_attention}};
     int failures = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         struct convoy_check check = {.random = seed + 100 + i};
         if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
-            ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather) &&
+            ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather ||
+              operators[i].check == convoy_check_nhwc_normalize) &&
              !convoy_nhwc_here()))
             continue;
         while (check.cases < CASES)

@@ -9,12 +9,16 @@
  * failure, and return the number of failures. */
 int convoy_check_gemm(uint64_t seed);
 int convoy_check_operators(uint64_t seed, const char *only);
+/* Is there an operator of that name? */
+bool convoy_check_has_operator(const char *name);
 
 /* One case of random shape, as part of convoy_check_operators(). */
 void convoy_check_pool(struct convoy_check *check);
 void convoy_check_read_images(struct convoy_check *check);
+void convoy_check_fit_images(struct convoy_check *check);
 /* Where the device has kernels for tensors in 16 bits. */
 void convoy_check_attention(struct convoy_check *check);
+void convoy_check_nhwc_normalize(struct convoy_check *check);
 void convoy_check_gather(struct convoy_check *check);
 
 #endif

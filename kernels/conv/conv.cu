@@ -10,6 +10,7 @@
 #define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
 #define LIST_NHWC(i)           &convoy_conv_nhwc_wgmma[i]
+#define LIST_NHWC_TURNS(i)     &convoy_conv_nhwc_turns[i]
 #define LIST_NHWC_PATCH(i)     &convoy_conv_nhwc_patch[i]
 #define LIST_NHWC_DEPTHWISE(i) &convoy_conv_nhwc_depthwise[i]
 #define LIST_NHWC_STEM(i)      &convoy_conv_nhwc_stem[i]
@@ -46,6 +47,10 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC(16),
     LIST_NHWC(17),
     LIST_NHWC(18),
+    LIST_NHWC_TURNS(0),
+    LIST_NHWC_TURNS(1),
+    LIST_NHWC_TURNS(2),
+    LIST_NHWC_TURNS(3),
     LIST_NHWC_PATCH(0),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),

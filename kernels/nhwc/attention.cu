@@ -1,37 +1,42 @@
 /* Attention of tensors in 16 bits, channels last, without its matrix in memory (Dao et al., FlashAttention-2,
  * 2023).
  *
- * A block makes up to 8 x 16 rows of one head of one window: a warp each 16. It walks over the keys, 64 at a
- * time, whose rows and those of the values come to shared memory by asynchronous copies while those before
- * are used. A warp keeps its queries, its 16 x 64 products and its sums in registers. The products with the
- * keys leave the tensor cores spread as the product with the values wants its left side, so that they only
- * become fp16 in between. The largest product of each row so far is kept; where it grows, what was summed is
- * scaled down. Steps of 16 keys of which there is none are left out. Rows in shared memory are 16 bytes
- * longer than their channels, so that the 8 rows of a matrix lie in different banks.
+ * A warp makes 32 rows (16 where heads are wide) of one head of one window, a block up to 128. It walks over
+ * the keys, 64 at a time, whose rows and those of the values come to shared memory by asynchronous copies, as
+ * many steps ahead as there is room for: all of them for 256 keys. A warp keeps its queries, its products
+ * with 64 keys and its sums in registers, and uses each matrix that it reads from shared memory for two
+ * pieces of 16 rows. The products with the keys leave the tensor cores spread as the product with the values
+ * wants its left side, so that they only become fp16 in between. The largest product of each row so far is
+ * kept; where it grows, what was summed is scaled down. Steps of 16 keys of which there is none are left out.
+ * Rows in shared memory are 16 bytes longer than their channels, so that the 8 rows of a matrix lie in
+ * different banks. Where blocks would leave multiprocessors idle they are made smaller.
  *
  * Operations: 4 queries keys d for each head. Floor of memory: 2 bytes for each number of q, k, v and y; the
- * keys and values of a head come from L2 once for each 128 queries.
+ * keys and values of a head come from L2 once for each block.
  *
- * Measured on an H100 within a network only: timm's vit_base_patch16_224 at 256 takes 29.65 ms in all, where
- * torchvision's form of it, whose attention stays in float32 planes, takes 107. */
+ * Measured on an H100, 12 heads of 197 x 64, 256 images: with 16 rows a warp, two steps in shared memory and
+ * bounds tested at each key 385 us, 16 us for one image. */
 #include "kernels/device/async_copy.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
 #include "kernels/nhwc/nhwc_common.h"
 
 #define KEYS       64
-#define STAGES     2
-#define WARP_ROWS  16
-#define MOST_WARPS 8
-#define FEW_WARPS  4
+#define PIECE      16 /* rows of a product */
+#define BLOCK_ROWS 128
 #define LOG2_E     1.44269504f
 #define PAD        8 /* numbers that a row in shared memory is longer */
+
+/* Steps of keys in shared memory. */
+template <int D> static constexpr int STAGES = D <= 64 ? 4 : 2;
 
 struct attention_job {
     struct convoy_nhwc_attention shape;
     const convoy_fp16 *q, *k, *v;
     const float *bias;
     convoy_fp16 *y;
-    int tiles; /* blocks' shares of the queries */
+    int tiles;   /* blocks' shares of the queries */
+    int rows;    /* of keys, and as many of values, in shared memory */
+    bool scaled; /* products are multiplied before they are compared: there is a bias */
     struct convoy_overflow overflow;
 };
 
@@ -42,10 +47,10 @@ struct attention_place {
 };
 
 static __device__ __forceinline__ struct attention_place place_of(const struct attention_job &job,
-                                                                  int64_t item)
+                                                                  int64_t item, int block_rows)
 {
     struct attention_place place;
-    place.query = (int)(item % job.tiles) * (int)(blockDim.x / 32) * WARP_ROWS;
+    place.query = (int)(item % job.tiles) * block_rows;
     item /= job.tiles;
     place.head = (int)(item % job.shape.heads);
     item /= job.shape.heads;
@@ -80,51 +85,71 @@ copy_rows(const struct attention_job &job, const struct convoy_nhwc_rows_of_head
     }
 }
 
-/* Keys and values of a step into one stage. */
+/* Where the rows of a step's keys lie; those of its values are job.rows rows behind. */
+template <int D> static __device__ __forceinline__ convoy_fp16 *stage_of(convoy_fp16 *shared, int step)
+{
+    return shared + step % STAGES<D> * KEYS * (D + PAD);
+}
+
+/* Asks for keys and values of a step: a group of copies, which is empty where there is no such step. */
 template <int D>
 static __device__ __forceinline__ void
-copy_step(const struct attention_job &job, const struct attention_place &place, int first, convoy_fp16 *stage)
+copy_step(const struct attention_job &job, const struct attention_place &place, int step, convoy_fp16 *shared)
 {
-    int left = job.shape.keys - first;
-    int rows = left >= KEYS ? KEYS : (left + 15) / 16 * 16;
-    copy_rows<D>(job, job.shape.k, job.k, place, job.shape.keys, first, rows, stage, (int)threadIdx.x,
-                 (int)blockDim.x);
-    copy_rows<D>(job, job.shape.v, job.v, place, job.shape.keys, first, rows, stage + KEYS * (D + PAD),
-                 (int)threadIdx.x, (int)blockDim.x);
+    int first = step * KEYS, left = job.shape.keys - first;
+    if (left > 0) {
+        int rows = left >= KEYS ? KEYS : (left + PIECE - 1) / PIECE * PIECE;
+        convoy_fp16 *stage = stage_of<D>(shared, step);
+        copy_rows<D>(job, job.shape.k, job.k, place, job.shape.keys, first, rows, stage, (int)threadIdx.x,
+                     (int)blockDim.x);
+        copy_rows<D>(job, job.shape.v, job.v, place, job.shape.keys, first, rows,
+                     stage + job.rows * (D + PAD), (int)threadIdx.x, (int)blockDim.x);
+    }
     convoy_copies_end();
 }
 
-/* What a warp keeps of its rows: row lane / 4 and the one 8 below it. */
+/* What a warp keeps of a piece: row lane / 4 and the one 8 below it. */
 template <int D> struct attention_sums {
     float o[D / 8][4];
     float largest[2], sum[2]; /* the sums of this lane's columns alone */
 };
 
-/* The products of the warp's queries with up to 64 keys, in units of ln 2, with the bias; minus infinity
- * where there is no key. */
-template <int D>
-static __device__ __forceinline__ void multiply_keys(const struct attention_job &job,
-                                                     const struct attention_place &place,
-                                                     const uint32_t (&q)[D / 16][4], const convoy_fp16 *keys,
-                                                     int first, int steps, int query, float (&s)[KEYS / 8][4])
+/* The products of the warp's queries with `parts` times 16 keys; 0 beyond. */
+template <int D, int PIECES>
+static __device__ __forceinline__ void multiply_keys(const uint32_t (&q)[PIECES][D / 16][4],
+                                                     const convoy_fp16 *keys, int parts,
+                                                     float (&s)[PIECES][KEYS / 8][4])
 {
     int lane = (int)threadIdx.x % 32;
     const char *from = reinterpret_cast<const char *>(keys + lane % 16 * (D + PAD) + lane / 16 * 8);
 #pragma unroll
     for (int j = 0; j < KEYS / 16; j++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            s[2 * j][e] = s[2 * j + 1][e] = 0.0f;
-        if (j >= steps)
+        for (int p = 0; p < PIECES; p++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                s[p][2 * j][e] = s[p][2 * j + 1][e] = 0.0f;
+        if (j >= parts)
             continue;
 #pragma unroll
         for (int i = 0; i < D / 16; i++) {
             uint32_t b[4];
             convoy_load_matrices(b, from, (j * 16 * (D + PAD) + i * 16) * (int)sizeof(convoy_fp16));
-            convoy_mma_half(s[2 * j], q[i], b[0], b[2]);
-            convoy_mma_half(s[2 * j + 1], q[i], b[1], b[3]);
+#pragma unroll
+            for (int p = 0; p < PIECES; p++) {
+                convoy_mma_half(s[p][2 * j], q[p][i], b[0], b[2]);
+                convoy_mma_half(s[p][2 * j + 1], q[p][i], b[1], b[3]);
+            }
         }
     }
+}
+
+/* Turns products of a piece into units of ln 2 and adds the bias. */
+static __device__ __forceinline__ void add_bias(const struct attention_job &job,
+                                                const struct attention_place &place, int first, int query,
+                                                float (&s)[KEYS / 8][4])
+{
+    int lane = (int)threadIdx.x % 32;
     float scale = job.shape.scale * LOG2_E;
     const float *bias = job.bias == nullptr ? nullptr
                                             : job.bias + place.window * job.shape.bias_window +
@@ -138,16 +163,29 @@ static __device__ __forceinline__ void multiply_keys(const struct attention_job 
             float2 add = make_float2(0.0f, 0.0f);
             if (bias != nullptr && row < job.shape.queries && key < job.shape.keys)
                 add = *reinterpret_cast<const float2 *>(bias + row * job.shape.bias_query + key);
-            float &left = s[j][2 * half], &right = s[j][2 * half + 1];
-            left = key < job.shape.keys ? fmaf(left, scale, add.x * LOG2_E) : -INFINITY;
-            right = key + 1 < job.shape.keys ? fmaf(right, scale, add.y * LOG2_E) : -INFINITY;
+            s[j][2 * half] = fmaf(s[j][2 * half], scale, add.x * LOG2_E);
+            s[j][2 * half + 1] = fmaf(s[j][2 * half + 1], scale, add.y * LOG2_E);
         }
     }
 }
 
-/* Replaces products by their shares, not yet divided by the sum of all. */
+/* Rules out what is beyond the last of `left` keys. */
+static __device__ __forceinline__ void rule_out(int left, float (&s)[KEYS / 8][4])
+{
+    int key = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (j * 8 + key + e % 2 >= left)
+                s[j][e] = -INFINITY;
+}
+
+/* Replaces products by their shares, not yet divided by the sum of all. unit: what a product is multiplied by
+ * to be in units of ln 2, above 0. */
 template <int D>
-static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], struct attention_sums<D> &sums)
+static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], float unit,
+                                                   struct attention_sums<D> &sums)
 {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -158,15 +196,15 @@ static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], stru
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
         /* Of rows whose keys were all ruled out so far nothing is infinity minus infinity. */
-        float from = largest == -INFINITY ? 0.0f : largest;
-        float smaller = nhwc_exp2(sums.largest[half] - from);
+        float from = largest == -INFINITY ? 0.0f : largest * unit;
+        float smaller = nhwc_exp2(fmaf(sums.largest[half], unit, -from));
         sums.largest[half] = largest;
         float sum = sums.sum[half] * smaller;
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                float share = nhwc_exp2(s[j][2 * half + e] - from);
+                float share = nhwc_exp2(fmaf(s[j][2 * half + e], unit, -from));
                 s[j][2 * half + e] = share;
                 sum += share;
             }
@@ -179,36 +217,43 @@ static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], stru
     }
 }
 
-template <int D>
-static __device__ __forceinline__ void add_values(const float (&s)[KEYS / 8][4], const convoy_fp16 *values,
-                                                  int steps, struct attention_sums<D> &sums)
+template <int D, int PIECES>
+static __device__ __forceinline__ void add_values(const float (&s)[PIECES][KEYS / 8][4],
+                                                  const convoy_fp16 *values, int parts,
+                                                  struct attention_sums<D> (&sums)[PIECES])
 {
     int lane = (int)threadIdx.x % 32;
     const char *from = reinterpret_cast<const char *>(values + lane % 16 * (D + PAD) + lane / 16 * 8);
 #pragma unroll
     for (int j = 0; j < KEYS / 16; j++) {
-        if (j >= steps)
+        if (j >= parts)
             continue;
-        const uint32_t p[4] = {convoy_half2(s[2 * j][0], s[2 * j][1]), convoy_half2(s[2 * j][2], s[2 * j][3]),
-                               convoy_half2(s[2 * j + 1][0], s[2 * j + 1][1]),
-                               convoy_half2(s[2 * j + 1][2], s[2 * j + 1][3])};
+        uint32_t shares[PIECES][4];
+#pragma unroll
+        for (int p = 0; p < PIECES; p++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                shares[p][i] =
+                    convoy_half2(s[p][2 * j + i / 2][i % 2 * 2], s[p][2 * j + i / 2][i % 2 * 2 + 1]);
 #pragma unroll
         for (int i = 0; i < D / 16; i++) {
             uint32_t b[4];
             convoy_load_transposed(b, from, (j * 16 * (D + PAD) + i * 16) * (int)sizeof(convoy_fp16));
-            convoy_mma_half(sums.o[2 * i], p, b[0], b[1]);
-            convoy_mma_half(sums.o[2 * i + 1], p, b[2], b[3]);
+#pragma unroll
+            for (int p = 0; p < PIECES; p++) {
+                convoy_mma_half(sums[p].o[2 * i], shares[p], b[0], b[1]);
+                convoy_mma_half(sums[p].o[2 * i + 1], shares[p], b[2], b[3]);
+            }
         }
     }
 }
 
-/* Divides by the sums and writes the warp's rows, by way of its shared memory. */
+/* Divides by the sums and puts the rows of a piece into the warp's shared memory. */
 template <int D>
-static __device__ __forceinline__ void write_rows(const struct attention_job &job,
-                                                  const struct attention_place &place, int query,
-                                                  const struct attention_sums<D> &sums, convoy_fp16 *shared)
+static __device__ __forceinline__ void put_rows(const struct attention_job &job,
+                                                const struct attention_place &place, int query,
+                                                const struct attention_sums<D> &sums, convoy_fp16 *shared)
 {
-    constexpr int CELLS = D / NHWC_CELL;
     int lane = (int)threadIdx.x % 32;
     bool over = false;
 #pragma unroll
@@ -228,8 +273,17 @@ static __device__ __forceinline__ void write_rows(const struct attention_job &jo
         }
     }
     nhwc_tell(job.overflow, over, place.n);
+}
+
+/* Writes the warp's rows from its shared memory. */
+template <int D>
+static __device__ __forceinline__ void write_rows(const struct attention_job &job,
+                                                  const struct attention_place &place, int query, int rows,
+                                                  const convoy_fp16 *shared)
+{
+    constexpr int CELLS = D / NHWC_CELL;
     __syncwarp();
-    for (int i = lane; i < WARP_ROWS * CELLS; i += 32) {
+    for (int i = (int)threadIdx.x % 32; i < rows * CELLS; i += 32) {
         int row = i / CELLS, channel = i % CELLS * NHWC_CELL;
         if (query + row < job.shape.queries && channel < job.shape.d)
             *reinterpret_cast<uint4 *>(job.y + row_at(job.shape.y, place, job.shape.queries, query + row) +
@@ -239,95 +293,119 @@ static __device__ __forceinline__ void write_rows(const struct attention_job &jo
     __syncwarp();
 }
 
-template <int D>
-__global__ void __launch_bounds__(MOST_WARPS * 32) nhwc_attention(CONVOY_PARAMETER struct attention_job job)
+/* All keys and values, step by step, for the warp's rows from `query` on, whose queries are in `own`. */
+template <int D, int PIECES>
+static __device__ __forceinline__ void
+walk(const struct attention_job &job, const struct attention_place &place, int query, convoy_fp16 *shared,
+     const convoy_fp16 *own, struct attention_sums<D> (&sums)[PIECES])
 {
-    constexpr int STAGE = 2 * KEYS * (D + PAD);
-    CONVOY_DYNAMIC_SHARED(convoy_fp16, shared);
     const struct convoy_nhwc_attention &shape = job.shape;
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    convoy_fp16 *own = shared + STAGES * STAGE + warp * WARP_ROWS * (D + PAD);
-    int64_t items = shape.n * shape.windows * shape.heads * job.tiles;
-    int steps = (shape.keys + KEYS - 1) / KEYS;
-    convoy_let_next_begin();
-    convoy_wait_for_previous();
-    for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-        struct attention_place place = place_of(job, item);
-        int query = place.query + warp * WARP_ROWS;
-        struct attention_sums<D> sums;
-        uint32_t q[D / 16][4];
+    int lane = (int)threadIdx.x % 32;
+    float unit = job.scaled ? 1.0f : shape.scale * LOG2_E;
+    uint32_t q[PIECES][D / 16][4];
+    for (int first = 0, step = 0; first < shape.keys; first += KEYS, step++) {
+        convoy_copies_wait<STAGES<D> - 1>();
+        __syncthreads();
+        if (step == 0) {
+            const char *from = reinterpret_cast<const char *>(own + lane % 16 * (D + PAD) + lane / 16 * 8);
 #pragma unroll
-        for (int i = 0; i < D / 8; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                sums.o[i][e] = 0.0f;
-        sums.largest[0] = sums.largest[1] = -INFINITY;
-        sums.sum[0] = sums.sum[1] = 0.0f;
-        /* The queries are in the same group of copies as the first keys. */
-        copy_rows<D>(job, shape.q, job.q, place, shape.queries, query, WARP_ROWS, own, lane, 32);
-        copy_step<D>(job, place, 0, shared);
-        for (int step = 0; step < steps; step++) {
-            const convoy_fp16 *stage = shared + step % STAGES * STAGE;
-            int first = step * KEYS, left = shape.keys - first;
-            if (step + 1 < steps) {
-                copy_step<D>(job, place, first + KEYS, shared + (step + 1) % STAGES * STAGE);
-                convoy_copies_wait<1>();
-            } else {
-                convoy_copies_wait<0>();
-            }
-            __syncthreads();
-            if (step == 0) {
-                const char *from =
-                    reinterpret_cast<const char *>(own + lane % 16 * (D + PAD) + lane / 16 * 8);
+            for (int p = 0; p < PIECES; p++)
 #pragma unroll
                 for (int i = 0; i < D / 16; i++)
-                    convoy_load_matrices(q[i], from, i * 16 * (int)sizeof(convoy_fp16));
-            }
-            if (query < shape.queries) {
-                float s[KEYS / 8][4];
-                int parts = left >= KEYS ? KEYS / 16 : (left + 15) / 16;
-                multiply_keys<D>(job, place, q, stage, first, parts, query, s);
-                take_shares<D>(s, sums);
-                add_values<D>(s, stage + KEYS * (D + PAD), parts, sums);
-            }
-            __syncthreads(); /* before the stage is written again */
+                    convoy_load_matrices(q[p][i], from,
+                                         (p * PIECE * (D + PAD) + i * 16) * (int)sizeof(convoy_fp16));
         }
-        if (query < shape.queries)
-            write_rows<D>(job, place, query, sums, own);
+        if (query < shape.queries) {
+            const convoy_fp16 *stage = stage_of<D>(shared, step);
+            int left = shape.keys - first, parts = left >= KEYS ? KEYS / 16 : (left + 15) / 16;
+            float s[PIECES][KEYS / 8][4];
+            multiply_keys<D, PIECES>(q, stage, parts, s);
+#pragma unroll
+            for (int p = 0; p < PIECES; p++) {
+                if (job.scaled)
+                    add_bias(job, place, first, query + p * PIECE, s[p]);
+                if (left < KEYS)
+                    rule_out(left, s[p]);
+                take_shares<D>(s[p], unit, sums[p]);
+            }
+            add_values<D, PIECES>(s, stage + job.rows * (D + PAD), parts, sums);
+        }
+        if (first + STAGES<D> * KEYS < shape.keys)
+            __syncthreads(); /* the step is written over */
+        copy_step<D>(job, place, step + STAGES<D>, shared);
     }
 }
 
-template <int D> static cudaError_t launch(struct attention_job *job, cudaStream_t stream)
+template <int D, int PIECES>
+__global__ void __launch_bounds__(BLOCK_ROWS / PIECES * 2)
+    nhwc_attention(CONVOY_PARAMETER struct attention_job job)
+{
+    constexpr int WARP_ROWS = PIECES * PIECE;
+    CONVOY_DYNAMIC_SHARED(convoy_fp16, shared);
+    const struct convoy_nhwc_attention &shape = job.shape;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    convoy_fp16 *own = shared + (2 * job.rows + warp * WARP_ROWS) * (D + PAD);
+    int64_t items = shape.n * shape.windows * shape.heads * job.tiles;
+    convoy_let_next_begin();
+    convoy_wait_for_previous();
+    for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
+        struct attention_place place = place_of(job, item, (int)blockDim.x / 32 * WARP_ROWS);
+        int query = place.query + warp * WARP_ROWS;
+        struct attention_sums<D> sums[PIECES] = {
+        };
+#pragma unroll
+        for (int p = 0; p < PIECES; p++)
+            sums[p].largest[0] = sums[p].largest[1] = -INFINITY;
+        /* The queries are in the same group of copies as the first keys. */
+        copy_rows<D>(job, shape.q, job.q, place, shape.queries, query, WARP_ROWS, own, lane, 32);
+        for (int step = 0; step < STAGES<D>; step++)
+            copy_step<D>(job, place, step, shared);
+        walk<D, PIECES>(job, place, query, shared, own, sums);
+        if (query < shape.queries) {
+#pragma unroll
+            for (int p = 0; p < PIECES; p++)
+                put_rows<D>(job, place, query + p * PIECE, sums[p], own + p * PIECE * (D + PAD));
+            write_rows<D>(job, place, query, WARP_ROWS, own);
+        }
+        __syncthreads(); /* before keys and values are written again */
+    }
+}
+
+template <int D, int PIECES> static cudaError_t launch(struct attention_job *job, cudaStream_t stream)
 {
     const struct convoy_nhwc_attention *shape = &job->shape;
-    int64_t parts = convoy_div_up(shape->queries, WARP_ROWS),
-            heads = shape->n * shape->windows * shape->heads;
-    /* Few blocks are made of fewer warps, one for each part of a multiprocessor; but keys and values are as
-     * many whatever the queries are, and as many threads copy them. */
-    bool few = heads * convoy_div_up(parts, MOST_WARPS) < 4 * NHWC_SMS;
-    job->tiles = (int)convoy_div_up(parts, few ? FEW_WARPS : MOST_WARPS);
-    int warps = (int)convoy_div_up(parts, job->tiles), steps = (int)convoy_div_up(shape->keys, KEYS);
-    if (warps < FEW_WARPS)
-        warps = steps < FEW_WARPS ? (warps > steps ? warps : steps) : FEW_WARPS;
-    size_t bytes = (size_t)(STAGES * 2 * KEYS + warps * WARP_ROWS) * (D + PAD) * sizeof(convoy_fp16);
-    int64_t items = shape->n * shape->windows * shape->heads * job->tiles;
-    return convoy_launch_early(nhwc_attention<D>, convoy_grid(items, 1), warps * 32, bytes, stream, *job);
+    int64_t heads = shape->n * shape->windows * shape->heads, most = BLOCK_ROWS / (PIECES * PIECE);
+    int64_t parts = convoy_div_up(shape->queries, PIECES * PIECE);
+    /* Each block reads all keys and values, so blocks are as large as keeps the chip busy. */
+    while (most > 2 && heads * convoy_div_up(parts, most) < NHWC_SMS)
+        most /= 2;
+    job->tiles = (int)convoy_div_up(parts, most);
+    int warps = (int)convoy_div_up(parts, job->tiles);
+    int rows = (shape->keys + PIECE - 1) / PIECE * PIECE;
+    job->rows = rows < STAGES<D> * KEYS ? rows : STAGES<D> * KEYS;
+    size_t bytes = (size_t)(2 * job->rows + warps * PIECES * PIECE) * (D + PAD) * sizeof(convoy_fp16);
+    return convoy_launch_early(nhwc_attention<D, PIECES>, convoy_grid(heads * job->tiles, 1), warps * 32,
+                               bytes, stream, *job);
 }
 
 cudaError_t convoy_launch_nhwc_attention(const struct convoy_nhwc_attention *shape, const convoy_fp16 *q,
                                          const convoy_fp16 *k, const convoy_fp16 *v, const float *bias,
                                          convoy_fp16 *y, struct convoy_overflow overflow, cudaStream_t stream)
 {
-    struct attention_job job = {*shape, q, k, v, bias, y, 0, overflow};
+    /* Without a bias, and with a factor above 0, products are compared before they are multiplied by it. */
+    bool scaled = bias != nullptr || !(shape->scale > 0);
+    struct attention_job job = {*shape, q, k, v, bias, y, 0, 0, scaled, overflow};
     if (shape->d % NHWC_CELL != 0 || shape->d < 1 || shape->keys < 1 || shape->queries < 1)
         return cudaErrorInvalidValue;
+    /* Two warps of one piece are done sooner than one of two where there are multiprocessors for both. */
+    bool few = shape->n * shape->windows * shape->heads * convoy_div_up(shape->queries, 64) < NHWC_SMS;
     if (shape->d <= 16)
-        return launch<16>(&job, stream);
+        return few ? launch<16, 1>(&job, stream) : launch<16, 2>(&job, stream);
     if (shape->d <= 32)
-        return launch<32>(&job, stream);
+        return few ? launch<32, 1>(&job, stream) : launch<32, 2>(&job, stream);
     if (shape->d <= 64)
-        return launch<64>(&job, stream);
+        return few ? launch<64, 1>(&job, stream) : launch<64, 2>(&job, stream);
     if (shape->d <= 96)
-        return launch<96>(&job, stream);
-    return shape->d <= CONVOY_NHWC_ATTENTION_CHANNELS ? launch<128>(&job, stream) : cudaErrorInvalidValue;
+        return launch<96, 1>(&job, stream);
+    return shape->d <= CONVOY_NHWC_ATTENTION_CHANNELS ? launch<128, 1>(&job, stream) : cudaErrorInvalidValue;
 }

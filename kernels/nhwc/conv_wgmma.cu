@@ -1,11 +1,10 @@
-/* The kernels of conv_wgmma.cuh in the list of convolutions: nhwc_wgmma:GROUPSxROWSxTILES/DEPTHxSTAGES and
- * nhwc_split:TILESxBLOCKS.
- * Compute capability 9.0 alone.
+/* The kernels of conv_wgmma.cuh and conv_split.cuh in the list of convolutions:
+ * nhwc_wgmma:GROUPSxROWSxTILES/DEPTHxSTAGES and nhwc_split:TILESxBLOCKS. Compute capability 9.0 alone.
  *
  * Source of the idea: CUTLASS's warp-specialised persistent kernels and its im2col tensor maps (NVIDIA,
  * 2023); the code is our own. Floor: inputs, weights and outputs once through device memory, or the products
  * at the tensor cores' rate, whichever is longer. */
-#include "kernels/nhwc/conv_wgmma.cuh"
+#include "kernels/nhwc/conv_split.cuh"
 
 /* Warpgroups, pieces of 64 rows of each, tiles of 8 columns, depth of a chunk, stages, places for results,
  * blocks on a multiprocessor. */

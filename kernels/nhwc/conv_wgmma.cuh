@@ -11,15 +11,10 @@
  *
  * At the end of a tile a warpgroup adds bias and residual, applies the activation, rounds to fp16 and leaves
  * the tile in shared memory, from where the copy engine writes it, while the next tile is multiplied. The
- * residual came into the same place before.
- *
- * Few outputs, as of one image, do not fill the chip: nhwc_conv_split divides the reduction among the blocks
- * of a cluster, which send their sums to each other through shared memory; block r finishes rows 64 r /
- * blocks on. */
+ * residual came into the same place before. */
 #ifndef CONVOY_KERNELS_NHWC_CONV_WGMMA_CUH
 #define CONVOY_KERNELS_NHWC_CONV_WGMMA_CUH
 
-#include "kernels/device/cluster.cuh"
 #include "kernels/device/divider.cuh"
 #include "kernels/device/mma.cuh"
 #include "kernels/device/tensor_copy.cuh"
@@ -127,12 +122,12 @@ template <typename TILE, int GROUPS, int STAGES, int BUFFERS> struct nhwc_barrie
         return number / BUFFERS % 2;
     }
 
-    /* By a thread, before a barrier of the block. */
-    __device__ __forceinline__ void make() const
+    /* By a thread, before a barrier of the block. fills, reads: arrivals at a stage's barriers. */
+    __device__ __forceinline__ void make(int fills = 1, int reads = GROUPS * (CONVOY_WARPGROUP / 32)) const
     {
         for (int i = 0; i < STAGES; i++) {
-            convoy_barrier_make(full(i), 1);
-            convoy_barrier_make(empty(i), GROUPS * (CONVOY_WARPGROUP / 32));
+            convoy_barrier_make(full(i), fills);
+            convoy_barrier_make(empty(i), reads);
         }
         for (int i = 0; i < GROUPS * BUFFERS; i++) {
             convoy_barrier_make(first + 2 * STAGES + i, 1);
@@ -140,6 +135,21 @@ template <typename TILE, int GROUPS, int STAGES, int BUFFERS> struct nhwc_barrie
         }
     }
 };
+
+/* Asks for the residual of a group's number-th tile, which comes to the place of its results. */
+template <typename TILE, int ROWS, int BUFFERS, typename BARRIERS>
+static __device__ __forceinline__ void nhwc_copy_residual(const struct nhwc_job &job,
+                                                          const BARRIERS &barriers, char *results, int group,
+                                                          int number, int first, int column)
+{
+    char *to = results + (group * BUFFERS + number % BUFFERS) * TILE::RESULT_BYTES;
+    if (number >= BUFFERS)
+        convoy_barrier_wait(barriers.free(group, number), barriers.added_parity(number - BUFFERS));
+    for (int i = 0; i < ROWS * TILE::PANELS; i++)
+        convoy_copy_box(to + i * TILE::PANEL_BYTES, &job.residual, column + i % TILE::PANELS * TILE::PANEL,
+                        first + i / TILE::PANELS * NHWC_PIECE, barriers.added(group, number));
+    convoy_barrier_expect(barriers.added(group, number), TILE::RESULT_BYTES);
+}
 
 /* Asks for everything that the block's tiles need; one thread. */
 template <typename TILE, typename BARRIERS, int GROUPS, int ROWS, int STAGES, int DEPTH>
@@ -169,17 +179,10 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
         }
         if (!job.has_residual)
             continue;
-        for (int group = 0; group < GROUPS; group++) {
-            constexpr int BUFFERS = (TILE::BARRIERS - TILE::RESULTS) / (GROUPS * TILE::RESULT_BYTES);
-            char *to = shared + TILE::RESULTS + (group * BUFFERS + number % BUFFERS) * TILE::RESULT_BYTES;
-            if (number >= BUFFERS)
-                convoy_barrier_wait(barriers.free(group, number), barriers.added_parity(number - BUFFERS));
-            for (int i = 0; i < ROWS * TILE::PANELS; i++)
-                convoy_copy_box(
-                    to + i * TILE::PANEL_BYTES, &job.residual, column + i % TILE::PANELS * TILE::PANEL,
-                    origin.m + (group * ROWS + i / TILE::PANELS) * NHWC_PIECE, barriers.added(group, number));
-            convoy_barrier_expect(barriers.added(group, number), TILE::RESULT_BYTES);
-        }
+        constexpr int BUFFERS = (TILE::BARRIERS - TILE::RESULTS) / (GROUPS * TILE::RESULT_BYTES);
+        for (int group = 0; group < GROUPS; group++)
+            nhwc_copy_residual<TILE, ROWS, BUFFERS>(job, barriers, shared + TILE::RESULTS, group, number,
+                                                    origin.m + group * ROWS * NHWC_PIECE, column);
     }
 }
 
@@ -276,6 +279,42 @@ static __device__ __forceinline__ void nhwc_group_sync(int group)
 #endif
 }
 
+/* The end of a warpgroup's number-th tile: its outputs from `first` on, columns from `column` on. results:
+ * where the places for results of all groups begin. */
+template <typename TILE, int ROWS, int NT, int BUFFERS, typename BARRIERS>
+static __device__ __forceinline__ void nhwc_end_tile(const struct nhwc_job &job, const BARRIERS &barriers,
+                                                     char *results, int group, int number, int first,
+                                                     int column, float (&sum)[ROWS][NT][4])
+{
+    int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;
+    char *result = results + (group * BUFFERS + number % BUFFERS) * TILE::RESULT_BYTES;
+    if (job.has_residual)
+        convoy_barrier_wait(barriers.added(group, number), barriers.added_parity(number));
+    else
+        nhwc_group_sync(group); /* the thread that stores has waited until the place was free */
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        char *panel = result + i * TILE::PANELS * TILE::PANEL_BYTES;
+        nhwc_finish<TILE>(job, panel, row, column, lane, sum[i]);
+        nhwc_tell_rows(job, first + i * NHWC_PIECE + row, (job.columns - column) / 8, sum[i]);
+        nhwc_put<TILE>(panel, row, lane, sum[i]);
+    }
+    convoy_wgmma_publish();
+    nhwc_group_sync(group);
+    if (threadIdx.x % CONVOY_WARPGROUP != 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < ROWS * TILE::PANELS; i++)
+        if (first + i / TILE::PANELS * NHWC_PIECE < job.m &&
+            column + i % TILE::PANELS * TILE::PANEL < job.columns)
+            convoy_store_box(&job.y, result + i * TILE::PANEL_BYTES, column + i % TILE::PANELS * TILE::PANEL,
+                             first + i / TILE::PANELS * NHWC_PIECE);
+    convoy_store_end();
+    convoy_store_wait<BUFFERS - 1>();
+    if (job.has_residual) /* the place of the tile after the next one, or of the next one, is free */
+        convoy_barrier_arrive_if(number + 1 >= BUFFERS, barriers.free(group, number + 1));
+}
+
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS>
 static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS)
     nhwc_conv(CONVOY_PARAMETER struct nhwc_job job)
@@ -298,9 +337,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
     }
     if constexpr (BLOCKS == 1)
         convoy_registers_take<240>();
-    int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;
-    bool stores = threadIdx.x % CONVOY_WARPGROUP == 0;
-    int turn = 0, number = 0;
+    int lane = (int)threadIdx.x % 32, turn = 0, number = 0;
     for (int at = (int)blockIdx.x; at < job.tiles; at += (int)gridDim.x, number++) {
         float sum[ROWS][NT][4] = {};
         for (int chunk = 0; chunk < job.chunks; chunk++, turn++) {
@@ -325,180 +362,12 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
         convoy_wgmma_wait<0>();
         convoy_barrier_arrive_if(lane == 0, barriers.empty(turn - 1));
 
-        int column = at % job.tiles_n * tile::N,
-            first = at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE;
-        char *result = shared + tile::RESULTS + (group * BUFFERS + number % BUFFERS) * tile::RESULT_BYTES;
-        if (job.has_residual)
-            convoy_barrier_wait(barriers.added(group, number), barriers.added_parity(number));
-        else
-            nhwc_group_sync(group); /* the thread that stores has waited until the place was free */
-#pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-            char *panel = result + i * tile::PANELS * tile::PANEL_BYTES;
-            nhwc_finish<tile>(job, panel, row, column, lane, sum[i]);
-            nhwc_tell_rows(job, first + i * NHWC_PIECE + row, (job.columns - column) / 8, sum[i]);
-            nhwc_put<tile>(panel, row, lane, sum[i]);
-        }
-        convoy_wgmma_publish();
-        nhwc_group_sync(group);
-        if (stores) {
-#pragma unroll
-            for (int i = 0; i < ROWS * tile::PANELS; i++)
-                if (first + i / tile::PANELS * NHWC_PIECE < job.m &&
-                    column + i % tile::PANELS * tile::PANEL < job.columns)
-                    convoy_store_box(&job.y, result + i * tile::PANEL_BYTES,
-                                     column + i % tile::PANELS * tile::PANEL,
-                                     first + i / tile::PANELS * NHWC_PIECE);
-            convoy_store_end();
-            convoy_store_wait<BUFFERS - 1>();
-            if (job.has_residual) /* the place of the tile after the next one, or of the next one, is free */
-                convoy_barrier_arrive_if(number + 1 >= BUFFERS, barriers.free(group, number + 1));
-        }
+        nhwc_end_tile<tile, ROWS, NT, BUFFERS>(job, barriers, shared + tile::RESULTS, group, number,
+                                               at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE,
+                                               at % job.tiles_n * tile::N, sum);
     }
-    if (stores)
+    if (threadIdx.x % CONVOY_WARPGROUP == 0)
         convoy_store_wait<0>(); /* shared memory stays until it was read */
-}
-
-/* ---- The reduction divided among the blocks of a cluster ---- */
-
-template <int NT, int DEPTH, int STAGES> struct nhwc_split_tile {
-    static constexpr int M = NHWC_PIECE, N = NT * 8, ROW_BYTES = DEPTH * 2;
-    static constexpr int A_BYTES = M * ROW_BYTES, B_BYTES = N * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
-    static constexpr int SUMS = STAGES * STAGE_BYTES, BARRIERS = SUMS + M * N * (int)sizeof(float);
-    static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024;
-    static constexpr int THREADS = 2 * CONVOY_WARPGROUP;
-};
-
-/* Sends this block's sums to the blocks that finish their rows: there lies, block after block, a part of M /
- * splits rows of N. */
-template <int NT>
-static __device__ __forceinline__ void nhwc_send(float *sums, int splits, int rank, int row, int lane,
-                                                 const float (&sum)[NT][4])
-{
-    int part = NHWC_PIECE / splits;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int at = row + half * 8, to = at / part;
-        float *there = sums + (rank * part + at - to * part) * (NT * 8) + lane % 4 * 2;
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-#pragma unroll
-            for (int e = 0; e < 2; e++)
-                convoy_cluster_store(there + j * 8 + e, to, sum[j][half * 2 + e]);
-    }
-}
-
-/* Adds what all blocks sent, in their order, and stores: 8 maps of an output for a thread. */
-template <int NT, int THREADS>
-static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, const float *sums, int splits,
-                                                   int rank, int first, int column)
-{
-    int part = NHWC_PIECE / splits;
-    for (int i = (int)threadIdx.x; i < part * NT; i += THREADS) {
-        int row = i / NT, cell = i - row * NT, m = first + rank * part + row, n = column + cell * 8;
-        if (m >= job.m || n >= job.columns)
-            continue;
-        float total[1][8] = {};
-        for (int block = 0; block < splits; block++) {
-            const float *from = sums + (block * part + row) * (NT * 8) + cell * 8;
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                total[0][e] += from[e];
-        }
-        uint4 added = make_uint4(0, 0, 0, 0);
-        if (job.has_residual)
-            added = *reinterpret_cast<const uint4 *>(job.added + m * job.added_pixel + n);
-        const uint32_t words[4] = {added.x, added.y, added.z, added.w};
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            if (job.bias != nullptr && n + e < job.k)
-                total[0][e] += __ldg(job.bias + n + e);
-            if (job.has_residual)
-                total[0][e] += convoy_from_half(words[e / 2] >> e % 2 * 16 & 0xffffu);
-        }
-        nhwc_activate_all(job.act, total);
-        bool over = false;
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            over |= nhwc_is_over(total[0][e]);
-        nhwc_tell(job.overflow, over, m / (job.oh * job.ow));
-        *reinterpret_cast<uint4 *>(job.out + m * job.out_pixel + n) =
-            make_uint4(convoy_half2(total[0][0], total[0][1]), convoy_half2(total[0][2], total[0][3]),
-                       convoy_half2(total[0][4], total[0][5]), convoy_half2(total[0][6], total[0][7]));
-    }
-}
-
-/* Asks for some chunks of a tile; one thread. */
-template <typename TILE, typename BARRIERS, int DEPTH, int STAGES>
-static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job, char *shared,
-                                                      const BARRIERS &barriers, int first, int column,
-                                                      int begin, int count)
-{
-    for (int turn = 0; turn < count && turn < STAGES; turn++)
-        convoy_copy_row(shared + turn * TILE::STAGE_BYTES + TILE::A_BYTES,
-                        nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES), TILE::B_BYTES,
-                        barriers.full(turn));
-    convoy_wait_for_previous();
-    const nhwc_origin origin(job, first);
-    for (int turn = 0; turn < count; turn++) {
-        char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
-        if (turn >= STAGES) {
-            convoy_barrier_wait(barriers.empty(turn), barriers.parity(turn - STAGES));
-            convoy_copy_row(stage + TILE::A_BYTES, nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES),
-                            TILE::B_BYTES, barriers.full(turn));
-        }
-        nhwc_copy_inputs(job, stage, origin, begin + turn, DEPTH, barriers.full(turn));
-        convoy_barrier_expect(barriers.full(turn), TILE::STAGE_BYTES);
-    }
-}
-
-template <int NT, int DEPTH, int STAGES>
-static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
-    nhwc_conv_split(CONVOY_PARAMETER struct nhwc_job job, int splits)
-{
-    using tile = nhwc_split_tile<NT, DEPTH, STAGES>;
-    using barriers_of = nhwc_barriers<tile, 1, STAGES, 1>;
-    char *shared = nhwc_shared();
-    const barriers_of barriers = {reinterpret_cast<uint64_t *>(shared + tile::BARRIERS)};
-    float *sums = reinterpret_cast<float *>(shared + tile::SUMS);
-    int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP), lane = (int)threadIdx.x % 32;
-    int rank = (int)blockIdx.x % splits, at = (int)blockIdx.x / splits;
-    int begin = job.chunks * rank / splits, count = convoy_uniform(job.chunks * (rank + 1) / splits - begin);
-    int first = at / job.tiles_n * tile::M, column = at % job.tiles_n * tile::N;
-    convoy_let_next_begin();
-    if (threadIdx.x == 0)
-        barriers.make();
-    __syncthreads();
-    convoy_cluster_sync(); /* all blocks have begun: they may be written to later */
-    if (group == 1) {
-        if (threadIdx.x == CONVOY_WARPGROUP)
-            nhwc_fill_part<tile, barriers_of, DEPTH, STAGES>(job, shared, barriers, first, column, begin,
-                                                             count);
-        __syncwarp();
-    } else {
-        float sum[NT][4] = {};
-        int turn = 0;
-#pragma unroll 1
-        do { /* there are no fewer chunks than blocks */
-            const char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
-            convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
-            uint64_t a = convoy_matrix_swizzled<tile::ROW_BYTES>(stage);
-            uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + tile::A_BYTES);
-            convoy_wgmma_begin();
-#pragma unroll
-            for (int step = 0; step < DEPTH / 16; step++)
-                nhwc_multiply<NT, tile::ROW_BYTES>(sum, convoy_matrix_at(a, step * 2),
-                                                   convoy_matrix_at(b, step * 2));
-            convoy_wgmma_end();
-            convoy_wgmma_wait<1>();
-            convoy_barrier_arrive_if(lane == 0 && turn > 0, barriers.empty(turn > 0 ? turn - 1 : 0));
-        } while (++turn < count);
-        convoy_wgmma_wait<0>();
-        nhwc_send<NT>(sums, splits, rank, (int)threadIdx.x / 32 * 16 + lane / 4, lane, sum);
-    }
-    convoy_wait_for_previous(); /* every thread stores, and reads the residual */
-    convoy_cluster_sync();
-    nhwc_finish<NT, tile::THREADS>(job, sums, splits, rank, first, column);
 }
 
 #endif

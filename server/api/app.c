@@ -30,7 +30,8 @@ int convoy_app_new(const struct convoy_app *parts, struct convoy_app **result, s
     *app = *parts;
     app->pipeline = (struct convoy_pipeline){.batcher = convoy_supervisor_batcher(parts->supervisor),
                                              .max_pixels = parts->config->images.max_pixels,
-                                             .scaling = parts->config->images.scaled_decoding};
+                                             .scaling = parts->config->images.scaled_decoding,
+                                             .decoder = parts->config->images.decoder};
     app->trace = convoy_trace_new(parts->exporter);
     if (parts->config->shared_memory.enabled)
         code = convoy_shared_memory_new(&parts->config->shared_memory, &app->shared_memory, error);

@@ -29,6 +29,7 @@ struct options {
     double threshold; /* below 0: not given */
     uint64_t timeout_ms, profile, priority;
     uint64_t scaled_decoding; /* 0: off, whatever the configuration says */
+    enum convoy_image_decoder decoder;
 };
 
 /* A number in the query; *result keeps its default when the parameter is absent. False with refusal set. */
@@ -58,6 +59,24 @@ static bool read_threshold(struct convoy_request *request, double *threshold)
     return true;
 }
 
+static bool read_decoder(struct convoy_request *request, enum convoy_image_decoder *decoder)
+{
+    size_t length;
+    bool present;
+    const char *value = convoy_request_query(request, "decoder", &length, &present);
+
+    if (!present)
+        return true;
+    for (unsigned i = 0; convoy_image_decoder_texts[i] != NULL; i++)
+        if (strlen(convoy_image_decoder_texts[i]) == length &&
+            memcmp(convoy_image_decoder_texts[i], value, length) == 0) {
+            *decoder = (enum convoy_image_decoder)i;
+            return true;
+        }
+    convoy_fail(&request->refusal_reason, 0, "decoder must be auto, cpu, gpu or fastest");
+    return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
+}
+
 /* Which classes to name: with a threshold all that reach it, unless top says how many. */
 static struct convoy_prediction_rule rule_of(const struct options *options,
                                              const struct convoy_model_view *view)
@@ -70,13 +89,17 @@ static struct convoy_prediction_rule rule_of(const struct options *options,
 
 static bool read_options(struct convoy_request *request, struct options *options)
 {
-    *options = (struct options){
-        .threshold = -1, .timeout_ms = convoy_app_of(request)->config->timeout_ms, .scaled_decoding = 1};
+    const struct convoy_config *config = convoy_app_of(request)->config;
+    *options = (struct options){.threshold = -1,
+                                .timeout_ms = config->timeout_ms,
+                                .scaled_decoding = 1,
+                                .decoder = config->images.decoder};
     return number(request, "top", 1, CONVOY_TOP_MAX, &options->top) &&
            read_threshold(request, &options->threshold) &&
            number(request, "timeout_ms", 1, TIMEOUT_MS_MAX, &options->timeout_ms) &&
            number(request, "profile", 0, 1, &options->profile) &&
            number(request, "scaled_decoding", 0, 1, &options->scaled_decoding) &&
+           read_decoder(request, &options->decoder) &&
            number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority);
 }
 
@@ -147,6 +170,7 @@ static bool answer(struct convoy_request *request)
         return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     convoy_inference_request_cache(inference);
+    convoy_inference_request_count_decoded(inference);
     int status = convoy_classify_status(inference);
     int retry_after = status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
     struct convoy_model_record *model = inference->view.model;
@@ -205,6 +229,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     inference->rule = rule_of(&options, &inference->view);
     inference->profile = options.profile != 0;
     inference->whole = options.scaled_decoding == 0;
+    inference->decoder = options.decoder;
     convoy_call_of(request)->inference = inference;
     return true;
 }

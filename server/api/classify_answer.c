@@ -36,6 +36,8 @@ static void write_predictions(const struct convoy_inference_request *inference, 
         convoy_json_write_end_object(json);
     }
     convoy_json_write_end_array(json);
+    convoy_json_write_key(json, "decoder");
+    convoy_json_write_string(json, convoy_inference_request_decoder(inference, i));
     convoy_json_write_end_object(json);
 }
 

@@ -149,6 +149,7 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
         return false;
     convoy_tensor_request_place(tensors, inference);
     inference->whole = !tensors->scaled_decoding;
+    inference->decoder = tensors->decoder;
     for (uint32_t i = 0; infer->sizes != NULL && i < inference->count; i++) {
         inference->samples[i].measured = true;
         inference->samples[i].size = infer->sizes[i];
@@ -289,6 +290,7 @@ static bool answer(struct convoy_request *request)
         sentence = infer->error.message;
     }
     uint64_t total_us = convoy_now_us() - request->complete_us;
+    convoy_inference_request_count_decoded(inference);
     if (inference->layout == CONVOY_LAYOUT_ENCODED)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
                                convoy_inference_request_decode_us(inference));

@@ -172,6 +172,25 @@ static int place_output(const struct convoy_tensor_request *tensors,
     return code;
 }
 
+/* Of rows that were image files: who decoded them. */
+static void write_decoder(const struct convoy_inference_request *inference, struct convoy_json_writer *json)
+{
+    const char *decoder = convoy_inference_request_decoder(inference, 0);
+
+    if (decoder == NULL)
+        return;
+    for (uint32_t i = 1; i < inference->count; i++)
+        if (strcmp(convoy_inference_request_decoder(inference, i), decoder) != 0) {
+            decoder = "mixed";
+            break;
+        }
+    convoy_json_write_key(json, "parameters");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "decoder");
+    convoy_json_write_string(json, decoder);
+    convoy_json_write_end_object(json);
+}
+
 int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
                            const struct convoy_inference_request *inference, struct convoy_json_writer *json,
                            size_t *json_length, struct convoy_error *error)
@@ -189,6 +208,7 @@ int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
         convoy_json_write_key(json, "id");
         convoy_json_write_string(json, tensors->id);
     }
+    write_decoder(inference, json);
     convoy_json_write_key(json, "outputs");
     convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < tensors->output_count && code == 0; i++) {

@@ -152,6 +152,7 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     struct model_queue *queue = queue_of(batcher, model);
     queue->input_stride[CONVOY_LAYOUT_U8_HWC] = convoy_slot_round(elements);
     queue->input_stride[CONVOY_LAYOUT_F32_CHW] = convoy_slot_round(elements * sizeof(float));
+    queue->input_stride[CONVOY_LAYOUT_JPEG] = CONVOY_JPEG_ROW_BYTES;
     queue->output_stride = convoy_slot_round(shape->outputs_per_row * sizeof(float));
     queue->outputs_per_row = shape->outputs_per_row;
     queue->metrics = model->metrics;
@@ -216,6 +217,19 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_rec
 uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher)
 {
     return atomic_load_explicit(&batcher->slot_bytes, memory_order_relaxed);
+}
+
+uint64_t convoy_batcher_file_bytes(struct convoy_batcher *batcher)
+{
+    uint64_t bytes = convoy_batcher_slot_bytes(batcher);
+    uint64_t headers = (uint64_t)CONVOY_JPEG_ROWS_MAX * CONVOY_JPEG_ROW_BYTES;
+    return bytes > headers ? bytes - headers : 0;
+}
+
+void convoy_batcher_readmit(struct convoy_batcher *batcher, struct convoy_model_record *model,
+                            enum convoy_priority priority)
+{
+    convoy_queue_add(queue_of(batcher, model), priority, 1);
 }
 
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,

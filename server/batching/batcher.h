@@ -72,16 +72,26 @@ struct convoy_item {
     void *context;
     /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set, without the
      * batcher's lock. Where the source stays as it is until done(): on the caller's thread before submit()
-     * returns, or on one of the batcher's. Where it does not: before submit() returns. */
+     * returns, or on one of the batcher's. Where it does not: before submit() returns.
+     *
+     * A file (CONVOY_LAYOUT_JPEG) is at most convoy_batcher_file_bytes() long; its source stays, and write()
+     * writes the row's header to target and the source, of source_bytes, to target + file_offset. */
     const void *source;
     size_t source_bytes;
     void (*write)(const struct convoy_item *item, uint8_t *target); /* NULL: source is copied as it is */
     bool source_stays;
+    uint64_t pixels; /* of a file's picture, as coded */
+
+    /* set by the batcher before write() */
+    uint32_t file_offset;
 
     /* set by the batcher before done() */
     int status; /* 0; -ETIMEDOUT: the deadline passed, or would have before a late batch was done; -EIO:
                    running it killed the worker again and again; -ENODEV: its model can no longer be served;
-                   -ENOMEM; -ECANCELED: the daemon stops; -ECONNABORTED: it was abandoned */
+                   -ENOMEM; -ECANCELED: the daemon stops; -ECONNABORTED: it was abandoned; -EBADMSG: the
+                   device could not decode its file, decoding it killed the worker again and again, or its
+                   model is served by a device that decodes none (any more): the caller may decode it and
+                   submit the pixels (convoy_batcher_readmit()) */
     float input_us, compute_us, output_us;
     uint64_t queue_us; /* from submit() to the start of the run that succeeded */
     uint32_t batch_size;
@@ -123,6 +133,12 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_rec
 /* Bytes of rows that a slot of the workers takes; 0 while there is no worker. A row that is larger could
  * never be run and must not be admitted. Any thread. */
 uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher);
+/* Bytes of the largest file that a slot takes (CONVOY_LAYOUT_JPEG). Any thread. */
+uint64_t convoy_batcher_file_bytes(struct convoy_batcher *batcher);
+/* Reserves room for an image whose item ended with -EBADMSG, whatever waits: it was admitted before, and
+ * comes back once at most. Any thread. */
+void convoy_batcher_readmit(struct convoy_batcher *batcher, struct convoy_model_record *model,
+                            enum convoy_priority priority);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                            enum convoy_priority priority);
 
@@ -172,6 +188,10 @@ void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct conv
 /* Tells the size of the model's rows; from now on its images are admitted. */
 void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model_record *model,
                                 const struct convoy_model_shape *shape);
+/* Whether all devices that serve the model decode JPEG files. While they do not, its files get -EBADMSG. Not
+ * before convoy_batcher_model_ready(). */
+void convoy_batcher_model_files(struct convoy_batcher *batcher, struct convoy_model_record *model,
+                                bool takes_files);
 /* The model can no longer be served: its waiting images get -ENODEV. */
 void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model_record *model);
 /* From now on nothing is admitted; all images that wait or run get -ECANCELED. */
@@ -208,8 +228,8 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker);
 /* The worker process died. Its slots in flight become suspects: they run again, one at a time, after the
  * slots that wait when the next process comes up; after two deaths in a row with other slots than suspects in
  * flight, the suspects run first, or they would starve. A slot that was alone in flight and a suspect already
- * is halved; a single image that is left gets -EIO. blame_slots is false when the process is known to have
- * died of something else (loading a model). Returns how many images run again. */
+ * is halved; a single image that is left gets -EIO, a single file -EBADMSG. blame_slots is false when the
+ * process is known to have died of something else (loading a model). Returns how many images run again. */
 uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame_slots);
 /* No process could be started in place of the one that died: the remaining slots go to other workers now. */
 void convoy_worker_slots_lost(struct convoy_worker_slots *worker);

@@ -113,6 +113,32 @@ static void end_all(struct convoy_batcher *batcher, const struct convoy_model_re
     }
 }
 
+void convoy_batcher_return_files(struct convoy_batcher *batcher, const struct convoy_model_record *model,
+                                 struct convoy_list *finished)
+{
+    uint64_t now = convoy_now_us();
+    const struct model_queue *queue = queue_of(batcher, model);
+    if (queue->takes_files)
+        return;
+    convoy_batcher_wait_written(batcher);
+    for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
+        convoy_list_for_each(at, following, &queue->parked[priority]) {
+            if (item_of(at)->layout == CONVOY_LAYOUT_JPEG)
+                convoy_item_finish(batcher, item_of(at), -EBADMSG, now, finished);
+        }
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        struct convoy_worker_slots *worker = batcher->workers[i];
+        for (uint32_t number = 0; number < worker->channel->size.slots; number++) {
+            struct worker_slot *slot = &worker->slots[number];
+            if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->model != model ||
+                slot->layout != CONVOY_LAYOUT_JPEG)
+                continue;
+            end_rows(batcher, slot, -EBADMSG, now, finished);
+            convoy_batcher_wake_at(batcher, now);
+        }
+    }
+}
+
 /* Answers the rows of slots that were given up, and frees slots that no worker has and whose rows no request
  * waits for any more. */
 static void release_deserted(struct convoy_batcher *batcher, uint64_t now, struct convoy_list *finished)
@@ -166,6 +192,20 @@ void convoy_batcher_tick(struct convoy_batcher *batcher)
     pthread_mutex_lock(&batcher->lock);
     batcher->timer_at = UINT64_MAX;
     end_and_go_on(batcher, &finished);
+}
+
+void convoy_batcher_model_files(struct convoy_batcher *batcher, struct convoy_model_record *model,
+                                bool takes_files)
+{
+    struct convoy_list finished;
+    convoy_list_init(&finished);
+    pthread_mutex_lock(&batcher->lock);
+    bool took = queue_of(batcher, model)->takes_files;
+    queue_of(batcher, model)->takes_files = takes_files;
+    if (took)
+        convoy_batcher_return_files(batcher, model, &finished);
+    convoy_batcher_unlock(batcher);
+    convoy_items_done(&finished);
 }
 
 void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model_record *model)

@@ -18,6 +18,8 @@ static uint32_t slot_capacity(const struct convoy_worker_slots *worker, const st
         rows = size->input_bytes / queue->input_stride[layout];
     if (rows > size->output_bytes / queue->output_stride)
         rows = size->output_bytes / queue->output_stride;
+    if (layout == CONVOY_LAYOUT_JPEG && rows > CONVOY_JPEG_ROWS_MAX)
+        rows = CONVOY_JPEG_ROWS_MAX;
     return (uint32_t)rows;
 }
 
@@ -36,12 +38,70 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     slot->layout = item->layout;
     slot->priority = item->priority;
     slot->capacity = capacity;
+    slot->files_end = (uint64_t)capacity * CONVOY_JPEG_ROW_BYTES; /* behind the headers */
     slot->opened_us = convoy_now_us();
     slot->order = batcher->orders++;
     slot->range_count = 0;
     worker->used++;
     convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
     return number;
+}
+
+/* How many of the first n items the slot still takes. Of files, those that fit its bytes, and whose pixels do
+ * not keep the device for long; one always fits an empty slot. */
+static uint32_t count_fitting(const struct convoy_worker_slots *worker, const struct worker_slot *slot,
+                              struct convoy_item *const *items, uint32_t n)
+{
+    uint64_t end = slot->files_end, pixels = slot->pixels;
+    if (n > slot->capacity - slot->reserved)
+        n = slot->capacity - slot->reserved;
+    for (uint32_t i = 0; i < n && slot->layout == CONVOY_LAYOUT_JPEG; i++) {
+        end += convoy_file_room(items[i]); // NOLINT(clang-analyzer-core.*): n items are there
+        pixels += items[i]->pixels;
+        if (end > worker->channel->size.input_bytes ||
+            (pixels > CONVOY_JPEG_SLOT_PIXELS && slot->reserved + i > 0))
+            return i;
+    }
+    return n;
+}
+
+/* The slot for the first of n items: the one that gathers, if it takes it, or a free one. NO_SLOT when there
+ * is none. */
+static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *const *items)
+{
+    const struct convoy_item *first = items[0];
+    int *open = open_slot_of(worker, first);
+    if (!first->profile && *open != NO_SLOT) {
+        struct worker_slot *slot = &worker->slots[*open];
+        if (count_fitting(worker, slot, items, 1) == 1)
+            return *open;
+        slot->state = SLOT_SEALED; /* full, as far as this file is concerned */
+        *open = NO_SLOT;
+    }
+    int number = open_slot(worker, first);
+    if (number == NO_SLOT)
+        return NO_SLOT;
+    worker->slots[number].profile = first->profile;
+    if (first->profile)
+        worker->slots[number].capacity = 1;
+    else
+        *open = number;
+    return number;
+}
+
+/* The item gets the slot's next row. */
+static void take_row(struct convoy_worker_slots *worker, int number, struct convoy_item *item)
+{
+    struct worker_slot *slot = &worker->slots[number];
+    item->worker = (int32_t)worker->number;
+    item->slot = number;
+    item->row = (int32_t)slot->reserved;
+    if (slot->layout == CONVOY_LAYOUT_JPEG) {
+        item->file_offset = (uint32_t)(slot->files_end - (uint64_t)slot->reserved * CONVOY_JPEG_ROW_BYTES);
+        slot->files_end += convoy_file_room(item);
+        slot->pixels += item->pixels;
+    }
+    slot->items[slot->reserved++] = item;
 }
 
 uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
@@ -51,27 +111,13 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
     struct convoy_worker_slots *worker = convoy_batcher_choose_worker(batcher, first);
     if (worker == NULL)
         return 0;
-    int number = first->profile ? NO_SLOT : *open_slot_of(worker, first);
-    if (number == NO_SLOT) {
-        number = open_slot(worker, first);
-        if (number == NO_SLOT)
-            return 0;
-        worker->slots[number].profile = first->profile;
-        if (first->profile)
-            worker->slots[number].capacity = 1;
-        else
-            *open_slot_of(worker, first) = number;
-    }
+    int number = slot_for(worker, items);
+    if (number == NO_SLOT)
+        return 0;
     struct worker_slot *slot = &worker->slots[number];
-    if (n > slot->capacity - slot->reserved)
-        n = slot->capacity - slot->reserved;
-    for (uint32_t i = 0; i < n; i++) {
-        /* The analyzer does not see that n items are there. */
-        items[i]->worker = (int32_t)worker->number; // NOLINT(clang-analyzer-core.*)
-        items[i]->slot = number;
-        items[i]->row = (int32_t)slot->reserved;
-        slot->items[slot->reserved++] = items[i];
-    }
+    n = count_fitting(worker, slot, items, n);
+    for (uint32_t i = 0; i < n; i++)
+        take_row(worker, number, items[i]);
     slot->live += n;
     atomic_fetch_add(&slot->unwritten, n);
     convoy_slot_price(worker, slot,
@@ -202,6 +248,9 @@ static int place(struct convoy_batcher *batcher, struct convoy_item *const *item
             return -ECANCELED;
         if (atomic_load(&queue->admission.gone))
             return -ENODEV;
+        if (item->layout == CONVOY_LAYOUT_JPEG &&
+            (!queue->takes_files || convoy_file_room(item) > convoy_batcher_file_bytes(batcher)))
+            return -EBADMSG;
         if (item->group->deadline_us <= item->submitted_us)
             return -ETIMEDOUT;
         if (first && (got = convoy_batcher_reserve(batcher, items, n, where)) > 0) {

@@ -48,8 +48,9 @@ struct worker_slot {
     bool given_up; /* too late to run: the control loop is about to answer its rows */
     bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved;
-    uint32_t live;      /* rows that a request waits for: entries of items that are not NULL */
-    uint32_t abandoned; /* rows whose items were abandoned before they ran */
+    uint64_t files_end, pixels; /* of files: where the next one goes, and the pixels of all */
+    uint32_t live;              /* rows that a request waits for: entries of items that are not NULL */
+    uint32_t abandoned;         /* rows whose items were abandoned before they ran */
     uint32_t retries;
     uint64_t opened_us; /* when its first row was reserved */
     uint64_t order;     /* counts slots as they are opened */
@@ -117,6 +118,7 @@ struct model_queue {
     uint32_t outputs_per_row;
     uint32_t waiting; /* images that are queued and decoded: rows of slots, and parked ones */
     bool late;        /* images run into their deadlines while they run */
+    bool takes_files; /* all devices that serve the model decode JPEG files */
     struct convoy_service_time service;
     struct convoy_fair_queue fair;
     struct convoy_image_cost cost; /* on all workers */
@@ -265,6 +267,17 @@ void convoy_worker_slots_pump(struct convoy_worker_slots *worker);
 /* Gives free rows to parked images, and the rows to the writers; drops the lock around each copy where there
  * are none. */
 void convoy_batcher_unpark(struct convoy_batcher *batcher);
+
+/* Ends the files of the model that are not in flight with -EBADMSG, where a device serves it that takes none.
+ * On the control loop; the slots are released at the next tick. */
+void convoy_batcher_return_files(struct convoy_batcher *batcher, const struct convoy_model_record *model,
+                                 struct convoy_list *finished);
+
+/* Bytes that a file takes in a slot, beside its header. */
+static inline uint64_t convoy_file_room(const struct convoy_item *item)
+{
+    return convoy_slot_round(item->source_bytes);
+}
 
 /* How many images of the range still have a request that waits. */
 uint32_t convoy_slot_live(const struct worker_slot *slot, const struct row_range *range);

@@ -227,6 +227,14 @@ void convoy_batcher_unpark(struct convoy_batcher *batcher)
 
 /* ---- The writers ---- */
 
+/* What writing the item's row copies. */
+static uint64_t bytes_of(struct convoy_batcher *batcher, const struct convoy_item *item)
+{
+    if (item->layout == CONVOY_LAYOUT_JPEG)
+        return convoy_file_room(item);
+    return queue_of(batcher, item->model)->input_stride[item->layout];
+}
+
 /* Takes rows that lie one behind the other, one at least; returns their number, 0 when there is nothing to
  * write. */
 static uint32_t take_rows(struct convoy_batcher *batcher, struct convoy_item **items)
@@ -235,13 +243,13 @@ static uint32_t take_rows(struct convoy_batcher *batcher, struct convoy_item **i
     uint64_t bytes = 0;
     convoy_list_for_each(at, following, &batcher->to_write) {
         struct convoy_item *item = item_of(at);
-        uint64_t stride = queue_of(batcher, item->model)->input_stride[item->layout];
+        uint64_t more = bytes_of(batcher, item);
         if (n > 0 && (item->worker != items[0]->worker || item->slot != items[0]->slot ||
-                      item->row != items[n - 1]->row + 1 || bytes + stride > WRITE_BYTES || n == UNPARK_MOST))
+                      item->row != items[n - 1]->row + 1 || bytes + more > WRITE_BYTES || n == UNPARK_MOST))
             break;
         convoy_list_remove(at);
         items[n++] = item;
-        bytes += stride;
+        bytes += more;
     }
     return n;
 }

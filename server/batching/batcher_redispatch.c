@@ -93,6 +93,7 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
     int number = convoy_worker_slots_free_slot(worker);
     struct worker_slot *from = &from_worker->slots[from_number], *to = &worker->slots[number];
     uint64_t stride = queue_of(batcher, from->model)->input_stride[from->layout];
+    uint64_t bytes = from->layout == CONVOY_LAYOUT_JPEG ? from->files_end : from->reserved * stride;
     uint32_t generation = to->generation;
     struct convoy_item **items = to->items;
     seal(from_worker, from);
@@ -115,7 +116,7 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
         worker->first_until = batcher->orders; /* what waits here goes first, as behind a worker that died */
     convoy_batcher_unlock(batcher);
     memcpy(convoy_channel_rows(worker->channel, (uint32_t)number),
-           convoy_channel_rows(from_worker->channel, from_number), to->reserved * stride);
+           convoy_channel_rows(from_worker->channel, from_number), bytes);
     pthread_mutex_lock(&batcher->lock);
     atomic_store(&to->unwritten, 0);
     convoy_slot_release(from_worker, from);

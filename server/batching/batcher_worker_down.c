@@ -16,8 +16,9 @@ static void halve(struct convoy_worker_slots *worker, struct worker_slot *slot, 
         slot->ranges[slot->range_count++] = (struct row_range){range.first, half};
         return;
     }
+    int status = slot->layout == CONVOY_LAYOUT_JPEG ? -EBADMSG : -EIO; /* its pixels may do no harm */
     if (slot->items[range.first] != NULL)
-        convoy_item_finish(worker->batcher, slot->items[range.first], -EIO, convoy_now_us(), finished);
+        convoy_item_finish(worker->batcher, slot->items[range.first], status, convoy_now_us(), finished);
     slot->range_count--;
 }
 
@@ -63,6 +64,9 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
     if (again > 0 || worker->suspects == 0)
         worker->down_us = convoy_now_us();
     batcher->orphaned = true;
+    for (uint32_t i = 0; i < worker->channel->size.slots; i++)
+        if (worker->slots[i].state == SLOT_SEALED && worker->slots[i].layout == CONVOY_LAYOUT_JPEG)
+            convoy_batcher_return_files(batcher, worker->slots[i].model, &finished);
     for (uint32_t i = 0; i < batcher->model_count; i++) {
         convoy_service_time_interrupted(&batcher->queues[i].service);
         if (worker->models[i] == WORKER_SERVES)

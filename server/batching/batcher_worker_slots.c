@@ -351,6 +351,14 @@ static void publish_estimate(struct model_queue *queue)
                           memory_order_relaxed);
 }
 
+/* Whether the device could not decode the file of a row that ran. index: from the range's first row on. */
+static bool is_undecoded(const struct worker_slot *slot, const struct convoy_slot_report *report,
+                         uint32_t index)
+{
+    return slot->layout == CONVOY_LAYOUT_JPEG && index < CONVOY_JPEG_ROWS_MAX &&
+           (report->undecoded[index / 64] >> (index % 64) & 1) != 0;
+}
+
 /* Ends the range that ran: hands its outputs over and lets the slot go on or frees it. */
 static void finish_range(struct convoy_worker_slots *worker, uint32_t number, int status,
                          struct convoy_list *finished)
@@ -368,13 +376,14 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
         struct convoy_item *item = slot->items[row];
         if (item == NULL)
             continue;
-        if (status == 0) {
+        bool undecoded = status == 0 && is_undecoded(slot, &report, row - range.first);
+        if (status == 0 && !undecoded) {
             memcpy(item->outputs, outputs + row * queue->output_stride,
                    queue->outputs_per_row * sizeof(float));
             answer_item(worker, slot, item, &report, range.rows, now);
             count_waited(&waited, slot->model, item->queue_us, 1);
         }
-        convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, now, finished);
+        convoy_item_finish(batcher, item, undecoded ? -EBADMSG : status == 0 ? 0 : -EIO, now, finished);
     }
     count_waited(&waited, slot->model, 0, 0);
     double took_us = -1;

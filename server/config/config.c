@@ -23,6 +23,7 @@
 #define LEAST_POLL_MS 50u
 
 const char *const convoy_backend_choices[] = {"auto", "cpu", "cuda", "null", NULL};
+const char *const convoy_image_decoder_texts[] = {"auto", "cpu", "gpu", "fastest", NULL};
 static const char *const scaling_choices[] = {"off", "auto", "always", NULL};
 const char *const convoy_tune_choices[] = {"on", "off", "force", NULL};
 const char *const convoy_model_controls[] = {"none", "poll", "explicit", NULL};
@@ -222,8 +223,8 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
 static int read_images(const struct convoy_json *root, struct convoy_config *config,
                        struct convoy_error *error)
 {
-    static const char *const known[] = {"max_pixels", "max_per_request", "scaled_decoding", NULL};
-    unsigned scaling = config->images.scaled_decoding;
+    static const char *const known[] = {"max_pixels", "max_per_request", "scaled_decoding", "decoder", NULL};
+    unsigned scaling = config->images.scaled_decoding, decoder = config->images.decoder;
     struct convoy_json images;
     int result;
     if ((result = convoy_json_object(root, "images", &images, error)) < 0 ||
@@ -232,9 +233,11 @@ static int read_images(const struct convoy_json *root, struct convoy_config *con
                                      error)) < 0 ||
         (result = convoy_json_uint32(&images, "max_per_request", 1, 65536, &config->images.max_per_request,
                                      error)) < 0 ||
-        (result = convoy_json_choice(&images, "scaled_decoding", scaling_choices, &scaling, error)) < 0)
+        (result = convoy_json_choice(&images, "scaled_decoding", scaling_choices, &scaling, error)) < 0 ||
+        (result = convoy_json_choice(&images, "decoder", convoy_image_decoder_texts, &decoder, error)) < 0)
         return result;
     config->images.scaled_decoding = (enum convoy_scaling)scaling;
+    config->images.decoder = (enum convoy_image_decoder)decoder;
     return 0;
 }
 

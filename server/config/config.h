@@ -35,6 +35,16 @@ enum convoy_tune { CONVOY_TUNE_ON, CONVOY_TUNE_OFF, CONVOY_TUNE_FORCE };
 /* Which JPEG images are decoded in a part of their size: none, those that stay at least twice as large as
  * they are resized to, or at least as large. */
 enum convoy_scaling { CONVOY_SCALING_OFF, CONVOY_SCALING_AUTO, CONVOY_SCALING_ALWAYS };
+/* Who decodes a JPEG file that the device can decode: the device where that spares much, the front, the
+ * device always, or the device while the front's threads are busy (server/inference/decoder_choice.h). */
+enum convoy_image_decoder {
+    CONVOY_IMAGE_DECODER_AUTO,
+    CONVOY_IMAGE_DECODER_CPU,
+    CONVOY_IMAGE_DECODER_GPU,
+    CONVOY_IMAGE_DECODER_FASTEST
+};
+/* As they are written, by number; ends with NULL. */
+extern const char *const convoy_image_decoder_texts[];
 
 /* Which answers get a line in the log. */
 enum convoy_access_log { CONVOY_ACCESS_OFF, CONVOY_ACCESS_SAMPLED, CONVOY_ACCESS_ALL };
@@ -96,6 +106,7 @@ struct convoy_config {
         uint64_t max_pixels;
         uint32_t max_per_request;
         enum convoy_scaling scaled_decoding;
+        enum convoy_image_decoder decoder;
     } images;
     struct convoy_batching batching;
     struct {

@@ -1,5 +1,7 @@
 #include "server/config/model_input.h"
 
+#include "engine/base/cover_side.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -169,11 +171,9 @@ int convoy_model_input_check(const struct convoy_model_input *input, const char 
     return result;
 }
 
-/* At most what an image can become (server/image/image.h). */
 static uint32_t covering(const struct convoy_model_input *input, uint32_t side)
 {
-    double cover = input->resize_to > 0 ? input->resize_to : floor(side / input->crop_fraction);
-    return cover < side ? side : cover > 65535 ? 65535 : (uint32_t)cover;
+    return convoy_cover_side(input->resize_to, input->crop_fraction, side);
 }
 
 void convoy_model_input_resizing(const struct convoy_model_input *input, uint32_t height, uint32_t width,

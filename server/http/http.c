@@ -99,7 +99,7 @@ static void on_full(void *context)
     convoy_connection_watch_evict(http->watch);
 }
 
-/* Descriptors that no connection takes: for workers, logs, files of models; and four for each HTTP thread.
+/* Descriptors that no connection takes: for workers, logs, files of models; and six for each HTTP thread.
  * What lingers was a connection and counts as none any more. */
 #define KEPT_BACK (64u + CONVOY_LINGER_DESCRIPTORS)
 
@@ -115,7 +115,7 @@ static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads, u
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
-    rlim_t kept_back = KEPT_BACK + 4 * (rlim_t)threads;
+    rlim_t kept_back = KEPT_BACK + 6 * (rlim_t)threads;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= connections + kept_back + elsewhere)
         return connections;
     convoy_log(CONVOY_LOG_INFO, "fewer descriptors than http.connections: raise LimitNOFILE or ulimit -n",

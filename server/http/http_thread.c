@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ struct arrival {
 static void ring(struct convoy_http_thread *thread)
 {
     ssize_t written = write(thread->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written; /* an eventfd that is not read yet wakes the thread all the same */
+    (void)written; /* it could fail after 2^64 rings */
 }
 
 /* Puts link into one of the thread's lists. Its sleep is announced before it looks at them for the last time,
@@ -261,18 +262,27 @@ static void look(struct convoy_http_thread *thread, bool ending)
     send_on(thread, ending);
 }
 
+/* One call for all that may wake the thread. An epoll set, because poll() would register and forget each
+ * descriptor every time the thread sleeps, and with few connections a thread it sleeps twice a request. */
 static void wait_for_work(struct convoy_http_thread *thread, int timeout_ms)
 {
-    struct pollfd waits[3] = {{.fd = thread->library_fd, .events = POLLIN},
-                              {.fd = thread->wake_fd, .events = POLLIN},
-                              {.fd = thread->local_fd, .events = POLLIN}};
-    uint64_t rings;
-    (void)poll(waits, thread->local_daemon != NULL ? 3 : 2, timeout_ms);
+    struct epoll_event events[3];
+    (void)epoll_wait(thread->wait_fd, events, 3, timeout_ms);
     atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
-    if (waits[1].revents & POLLIN) {
-        ssize_t got = read(thread->wake_fd, &rings, sizeof rings);
-        (void)got;
-    }
+}
+
+static int make_wait_set(struct convoy_http_thread *thread)
+{
+    struct epoll_event level = {.events = EPOLLIN}, edge = {.events = EPOLLIN | EPOLLET};
+    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    thread->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (thread->wake_fd < 0 || thread->wait_fd < 0 ||
+        epoll_ctl(thread->wait_fd, EPOLL_CTL_ADD, thread->wake_fd, &edge) != 0 ||
+        epoll_ctl(thread->wait_fd, EPOLL_CTL_ADD, thread->library_fd, &level) != 0 ||
+        (thread->local_daemon != NULL &&
+         epoll_ctl(thread->wait_fd, EPOLL_CTL_ADD, thread->local_fd, &level) != 0))
+        return errno;
+    return 0;
 }
 
 /* Resumes what is suspended and not over; what is over comes by the list. */
@@ -323,8 +333,9 @@ static int start_thread(struct convoy_http_thread *thread, convoy_http_open_libr
     int code = open_library(thread, error);
     if (code != 0)
         return code;
-    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    code = thread->wake_fd < 0 ? errno : pthread_create(&thread->handle, NULL, run, thread);
+    code = make_wait_set(thread);
+    if (code == 0)
+        code = pthread_create(&thread->handle, NULL, run, thread);
     if (code != 0)
         return convoy_fail(error, -code, "cannot start a thread that serves HTTP: %s", strerror(code));
     thread->started = true;
@@ -348,7 +359,7 @@ int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library
     for (; http->thread_count < count; http->thread_count++) {
         struct convoy_http_thread *thread = &http->threads[http->thread_count];
         thread->http = http;
-        thread->wake_fd = thread->local_fd = -1;
+        thread->wake_fd = thread->wait_fd = thread->local_fd = -1;
         pthread_mutex_init(&thread->lock, NULL);
         convoy_list_init(&thread->arrived);
         convoy_list_init(&thread->resumed);
@@ -385,6 +396,8 @@ static void end_thread(struct convoy_http_thread *thread)
         MHD_stop_daemon(thread->daemon);
     if (thread->local_daemon != NULL)
         MHD_stop_daemon(thread->local_daemon);
+    if (thread->wait_fd >= 0)
+        close(thread->wait_fd);
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);

@@ -27,7 +27,8 @@ struct convoy_http_thread {
      * -1. */
     struct MHD_Daemon *local_daemon;
     int local_fd;
-    int wake_fd; /* eventfd */
+    int wake_fd; /* eventfd, never read: each ring is an edge */
+    int wait_fd; /* epoll set of these three */
     pthread_t handle;
     bool started;
     _Atomic uint32_t connections; /* open, and on the way here */
@@ -57,7 +58,7 @@ uint32_t convoy_http_threads_wanted(const struct convoy_http *http);
 
 /* Makes the threads of http and starts them. On failure
  * what was started is left for convoy_http_threads_end(). Errors: -ENOMEM, -EINVAL, those of eventfd(2) and
- * pthread_create(). */
+ * pthread_create(), epoll_create1(2). */
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,
                               struct convoy_error *error);
 

@@ -77,6 +77,7 @@ struct convoy_inference_request *convoy_admit(struct convoy_request *request,
     }
     convoy_gate_charge(request, (uint32_t)count);
     inference->pipeline = pipeline;
+    inference->decoder = pipeline->decoder;
     convoy_suspension_init(&inference->suspension, request);
     inference->deadline_us = deadline_us;
     inference->priority = priority;

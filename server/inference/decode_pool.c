@@ -148,10 +148,10 @@ int convoy_decode_pool_start(uint32_t threads, uint64_t memory, struct convoy_de
     return 0;
 }
 
-void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+/* Under the lock. */
+static void add(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
 {
     job->taken = 0;
-    pthread_mutex_lock(&pool->lock);
     pool->waiting_size += job->size;
     convoy_list_add_last(job->first ? &pool->urgent : &pool->jobs, &job->link);
     /* Several threads can work on a job of several images. */
@@ -159,7 +159,23 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
         pthread_cond_broadcast(&pool->filled);
     else
         pthread_cond_signal(&pool->filled);
+}
+
+void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    add(pool, job);
     pthread_mutex_unlock(&pool->lock);
+}
+
+bool convoy_decode_pool_try(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool goes_on = !pool->stopping;
+    if (goes_on)
+        add(pool, job);
+    pthread_mutex_unlock(&pool->lock);
+    return goes_on;
 }
 
 uint32_t convoy_decode_pool_withdraw(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
@@ -195,6 +211,14 @@ bool convoy_decode_pool_suspend(struct convoy_decode_pool *pool, struct convoy_s
     struct handover handover = {pool, job};
 
     return convoy_suspend(suspension, hand_over, &handover);
+}
+
+bool convoy_decode_pool_busy(struct convoy_decode_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool busy = pool->waiting_size > 0;
+    pthread_mutex_unlock(&pool->lock);
+    return busy;
 }
 
 uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t size)

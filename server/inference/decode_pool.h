@@ -42,6 +42,9 @@ int convoy_decode_pool_start(uint32_t threads, uint64_t memory, struct convoy_de
 /* Hands job over; any thread. */
 void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
 
+/* The same, or false, with nothing done, once the pool ends (convoy_decode_pool_end()). */
+bool convoy_decode_pool_try(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
+
 /* Takes back what no thread has begun. Returns the first index for which work() is not called, job->count
  * when it was or is called for all. Any thread, while the job exists. */
 uint32_t convoy_decode_pool_withdraw(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
@@ -50,6 +53,9 @@ uint32_t convoy_decode_pool_withdraw(struct convoy_decode_pool *pool, struct con
  * stopping (convoy_suspend()). On the request's HTTP thread. */
 bool convoy_decode_pool_suspend(struct convoy_decode_pool *pool, struct convoy_suspension *suspension,
                                 struct convoy_decode_job *job);
+
+/* Whether images wait that no thread has begun. Any thread. */
+bool convoy_decode_pool_busy(struct convoy_decode_pool *pool);
 
 /* How long until a newcomer of that size would be decoded, in microseconds: what waits before it and its own,
  * at what a unit cost of late, over all threads. 0 while nothing waits. Any

@@ -39,6 +39,33 @@ int convoy_inference_request_outcome(const struct convoy_inference_request *infe
     }
 }
 
+const char *convoy_inference_request_decoder(const struct convoy_inference_request *inference, uint32_t i)
+{
+    const struct convoy_sample *sample = &inference->samples[i];
+
+    if (convoy_sample_is_raw(inference->layout))
+        return NULL;
+    return sample->file && !sample->undecoded ? "gpu" : "cpu";
+}
+
+void convoy_inference_request_count_decoded(const struct convoy_inference_request *inference)
+{
+    uint32_t by_cpu = 0, by_gpu = 0;
+    const char *sentence;
+
+    if (convoy_sample_is_raw(inference->layout))
+        return;
+    for (uint32_t i = 0; i < inference->count; i++) {
+        const struct convoy_sample *sample = &inference->samples[i];
+        bool by_device = sample->file && !sample->undecoded;
+        if (convoy_inference_request_outcome(inference, i, &sentence) != CONVOY_HTTP_OK)
+            continue;
+        by_cpu += !by_device;
+        by_gpu += by_device && !sample->cached; /* it was found by its file */
+    }
+    convoy_metrics_decoded(inference->view.model->metrics, by_cpu, by_gpu);
+}
+
 static float greater(float a, float b)
 {
     return a > b ? a : b;

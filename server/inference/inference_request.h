@@ -44,8 +44,10 @@ struct convoy_inference_request {
     enum convoy_priority priority;
     struct convoy_prediction_rule rule; /* /classify: which classes to name */
     bool profile;
-    bool whole; /* no image is decoded in a part of its size */
-    bool alone; /* /classify: the body was an image, not a form */
+    bool whole;                        /* no image is decoded in a part of its size */
+    enum convoy_image_decoder decoder; /* images.decoder, or what the request asks for */
+    uint32_t files;                    /* samples that were handed to the batcher as files at once */
+    bool alone;                        /* /classify: the body was an image, not a form */
     uint32_t count;
     float *outputs; /* count times outputs_per_row */
     struct convoy_sample samples[];
@@ -75,6 +77,11 @@ void convoy_inference_request_cache(struct convoy_inference_request *inference);
 int convoy_inference_request_outcome(const struct convoy_inference_request *inference, uint32_t i,
                                      const char **sentence);
 
+/* Who decoded sample i, "cpu" or "gpu"; NULL where it was no image file. */
+const char *convoy_inference_request_decoder(const struct convoy_inference_request *inference, uint32_t i);
+/* Counts the images that were decoded, by decoder. Once, before the answer. */
+void convoy_inference_request_count_decoded(const struct convoy_inference_request *inference);
+
 /* Over the samples that were computed: the greatest time of each stage. */
 struct convoy_inference_summary {
     uint64_t queue_us;
@@ -93,7 +100,7 @@ void convoy_inference_request_summarise(const struct convoy_inference_request *i
 uint64_t convoy_inference_request_wait_us(const struct convoy_inference_request *inference,
                                           uint64_t total_us);
 
-/* The sum over the samples. */
+/* The sum over the samples; what a device decodes is in input_us of its batch. */
 uint64_t convoy_inference_request_decode_us(const struct convoy_inference_request *inference);
 
 #endif

@@ -15,8 +15,9 @@ struct convoy_pipeline {
     struct convoy_decode_pool *decode_pool;
     struct convoy_response_cache *response_cache; /* NULL: off */
     struct convoy_batcher *batcher;
-    uint64_t max_pixels;         /* of an image, as images.max_pixels allows */
-    enum convoy_scaling scaling; /* images.scaled_decoding */
+    uint64_t max_pixels;               /* of an image, as images.max_pixels allows */
+    enum convoy_scaling scaling;       /* images.scaled_decoding */
+    enum convoy_image_decoder decoder; /* images.decoder */
 };
 
 #endif

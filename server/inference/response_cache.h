@@ -1,9 +1,11 @@
 /* The response cache: outputs by input, so that an equal input is not computed again.
  *
  * An answer is kept under everything that it was computed from: the model's version, which of its loads, the
- * layout of the row and every byte of it, as the slot would get them. A row is found by its hash and then
- * compared whole, so rows whose hashes are equal, by chance or on purpose, never get each other's answers;
- * the hash has a secret key (row_hash.h), so that no client can make long chains.
+ * layout of the row and every byte of it, as the slot would get them: of an image that the front decoded its
+ * pixels, of one that a device decodes (CONVOY_LAYOUT_JPEG) the file. So the two never get each other's. A
+ * row is found by its hash and then compared whole, so rows whose hashes are equal, by chance or on purpose,
+ * never get each other's answers; the hash has a secret key (row_hash.h), so that no client can make long
+ * chains.
  *
  * Bounded by bytes: rows, outputs, what keeping them costs and the tables themselves together stay within
  * what convoy_response_cache_new() was given, always; the answers used least recently make room. The answers
@@ -36,7 +38,7 @@ struct convoy_response_key {
     uint32_t load;  /* of the model, counted: another load may have read another file */
     enum convoy_input_layout layout;
     const void *row;
-    size_t row_bytes;      /* the same for all rows of a model and layout */
+    size_t row_bytes;
     uint32_t output_count; /* floats; the same for all rows of a model */
 };
 

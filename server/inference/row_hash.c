@@ -64,6 +64,7 @@ uint64_t convoy_row_hash(const struct convoy_row_hash_key *key, uint64_t about, 
         hash = step(hash, point, word);
         at += rest;
     }
+    hash = step(hash, point, length); /* of two rows that differ in zeros at the end alone */
     hash = step(hash, point, about);
 
     unsigned __int128 multiplier = (unsigned __int128)key->multiplier[1] << 64 | key->multiplier[0];

@@ -25,7 +25,7 @@ struct convoy_row_hash_key {
 /* A key of the kernel's random numbers. Errors: those of getrandom(2). */
 int convoy_row_hash_key(struct convoy_row_hash_key *key, struct convoy_error *error);
 
-/* about: what the row is besides its bytes, below 2^56. Rows of one about have one length. */
+/* about: what the row is besides its bytes, below 2^56. length: below 2^56. */
 uint64_t convoy_row_hash(const struct convoy_row_hash_key *key, uint64_t about, const void *row,
                          size_t length);
 

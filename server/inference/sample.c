@@ -192,6 +192,7 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
         *length = elements * sizeof(float);
         break;
     case CONVOY_LAYOUT_U8_HWC:
+    case CONVOY_LAYOUT_JPEG: /* a slot's, no client's */
         break;
     }
     return sample->part.bytes;
@@ -208,7 +209,21 @@ static struct convoy_sample_size size_of(uint64_t pixels, uint64_t memory)
 {
     bool counts =
         pixels > CONVOY_DECODE_SMALL || memory > (uint64_t)CONVOY_DECODE_SMALL * CONVOY_DECODE_BYTES;
-    return (struct convoy_sample_size){pixels, counts ? memory : 0};
+    return (struct convoy_sample_size){.pixels = pixels, .memory = counts ? memory : 0};
+}
+
+bool convoy_sample_read_file(const struct convoy_sample *sample, struct convoy_jpeg_header *file)
+{
+    const struct convoy_part *part = &sample->part;
+    return part->length <= CONVOY_SAMPLE_FILE_MOST && convoy_jpeg_is_plain(part->bytes, part->length, file);
+}
+
+/* With the header of a file that a device may decode, and that has no more than max_pixels. */
+static struct convoy_sample_size with_file(struct convoy_sample_size size, const struct convoy_sample *sample)
+{
+    if (size.pixels == 0 || !convoy_sample_read_file(sample, &size.file))
+        size.file.components = 0;
+    return size;
 }
 
 struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
@@ -223,13 +238,13 @@ struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
         return size_of(0, 0);
     bool whole = part->length <= HEADER_BYTES;
     if (convoy_image_probe(part->bytes, whole ? part->length : HEADER_BYTES, max_pixels, &info, NULL) == 0)
-        return size_of((uint64_t)info.width * (uint64_t)info.height, info.decode_bytes);
+        return with_file(size_of((uint64_t)info.width * (uint64_t)info.height, info.decode_bytes), sample);
     if (whole)
         return size_of(0, 0);
     /* The image may be as large as is allowed, so that much memory is set aside for it. */
     uint64_t usual = USUAL_PIXELS_A_BYTE * (uint64_t)part->length;
-    return (struct convoy_sample_size){usual < max_pixels ? usual : max_pixels,
-                                       CONVOY_DECODE_BYTES * max_pixels};
+    return (struct convoy_sample_size){.pixels = usual < max_pixels ? usual : max_pixels,
+                                       .memory = CONVOY_DECODE_BYTES * max_pixels};
 }
 
 bool convoy_sample_has_tables(enum convoy_input_layout layout, const struct convoy_sample *sample,

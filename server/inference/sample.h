@@ -6,6 +6,8 @@
 #include "engine/base/input_layout.h"
 #include "server/batching/batcher.h"
 #include "server/http/multipart.h"
+#include "server/image/jpeg_header.h"
+#include "server/inference/decode_pool.h"
 #include "server/inference/response_cache.h"
 #include "server/models/model.h"
 
@@ -17,6 +19,7 @@
 struct convoy_sample_size {
     uint64_t pixels;
     uint64_t memory; /* bytes, at most; 0 where that and the pixels are few, which counts for nothing */
+    struct convoy_jpeg_header file; /* of one that a device may decode; components 0: it is none */
 };
 
 #define CONVOY_DECODE_SMALL (1u << 20)
@@ -32,6 +35,10 @@ struct convoy_sample {
     struct convoy_sample_size size; /* convoy_sample_measure(), where measured */
     uint64_t decode_us;
     bool measured;
+    bool file;                /* a device decodes it; unchanged once the request runs */
+    bool undecoded;           /* the device gave the file back: the front decodes it */
+    _Atomic bool waits_again; /* for that, in again */
+    struct convoy_decode_job again;
     bool cached;                      /* the outputs are the response cache's, item is all 0 */
     struct convoy_response *response; /* what will be inserted there; NULL: nothing */
     struct convoy_item item;
@@ -48,7 +55,7 @@ struct convoy_sample_input {
     enum convoy_scaling scaling;            /* which images are decoded in a part of their size */
 };
 
-/* The layout in which a slot takes samples that a client sent in layout. */
+/* The layout in which a slot takes samples that a client sent in layout, and that the front decoded. */
 static inline enum convoy_input_layout convoy_sample_slot_layout(enum convoy_input_layout layout)
 {
     return layout == CONVOY_LAYOUT_F32_CHW ? CONVOY_LAYOUT_F32_CHW : CONVOY_LAYOUT_U8_HWC;
@@ -72,6 +79,13 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
  * first 512 KiB. */
 struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
                                                 const struct convoy_sample *sample, uint64_t max_pixels);
+
+/* Files that are longer are not looked at as ones for a device: looking takes a tenth of a nanosecond a byte,
+ * and copying it into a slot about as long, on an HTTP thread. */
+#define CONVOY_SAMPLE_FILE_MOST (8u << 20)
+
+/* Reads the header of a file that a device may decode; false where it is none. Reads the whole file once. */
+bool convoy_sample_read_file(const struct convoy_sample *sample, struct convoy_jpeg_header *file);
 
 /* Whether decoding takes memory of the pool's budget though its pixels may be few: a WebP without loss or
  * with alpha has tables. It is left to the pool. Reads no header of another format. */

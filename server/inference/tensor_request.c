@@ -278,6 +278,7 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
     struct convoy_json root, parameters;
     const cJSON *inputs, *outputs;
     bool binary = false;
+    unsigned decoder = tensors->decoder;
     int code = convoy_tensor_cut((const char *)tensors->body, tensors->json_length, &tensors->cut);
     tensors->scaled_decoding = true;
 
@@ -300,10 +301,13 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
                                    &tensors->priority, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "binary_data_output", &binary, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "scaled_decoding", &tensors->scaled_decoding, error)) != 0 ||
+        (code = convoy_json_choice(&parameters, "decoder", convoy_image_decoder_texts, &decoder, error)) !=
+            0 ||
         (code = read_list(&root, "inputs", &inputs, error)) != 0 ||
         (code = read_list(&root, "outputs", &outputs, error)) != 0 ||
         (code = read_input(tensors, inputs, error)) != 0)
         return code == -EFBIG || code == -ENOMEM || code == -EACCES ? code : -EINVAL;
+    tensors->decoder = (enum convoy_image_decoder)decoder;
     return read_outputs(tensors, outputs, binary, error);
 }
 

@@ -48,11 +48,12 @@ struct convoy_tensor_request {
     size_t length, json_length;
 
     /* The header's. */
-    const char *id;       /* NULL: none */
-    uint64_t timeout_us;  /* 0: not said */
-    uint32_t priority;    /* a number as in priority.h */
-    bool scaled_decoding; /* false: images are decoded whole, whatever the configuration says */
-    uint32_t count;       /* rows */
+    const char *id;                    /* NULL: none */
+    uint64_t timeout_us;               /* 0: not said */
+    uint32_t priority;                 /* a number as in priority.h */
+    bool scaled_decoding;              /* false: images are decoded whole, whatever the configuration says */
+    enum convoy_image_decoder decoder; /* of image files; set by the caller, unless the header says another */
+    uint32_t count;                    /* rows */
     enum convoy_input_layout layout;
     uint32_t output_count; /* in the order of the request, or the model's */
     struct convoy_tensor_output outputs[CONVOY_TENSOR_REQUEST_OUTPUTS];

@@ -181,6 +181,20 @@ void convoy_metrics_spared(struct convoy_model_metrics *model, uint32_t images)
         add(&model->spared, images);
 }
 
+void convoy_metrics_decoded(struct convoy_model_metrics *model, uint32_t by_cpu, uint32_t by_gpu)
+{
+    if (model == NULL)
+        return;
+    add(&model->decoded_by_cpu, by_cpu);
+    add(&model->decoded_by_gpu, by_gpu);
+}
+
+void convoy_metrics_undecoded(struct convoy_model_metrics *model, uint32_t images)
+{
+    if (model != NULL)
+        add(&model->undecoded, images);
+}
+
 void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images)
 {
     if (model != NULL)

@@ -60,6 +60,10 @@ void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_devi
 void convoy_metrics_retried(struct convoy_model_metrics *model, uint32_t images);
 /* Images that were not computed, because their client was gone. */
 void convoy_metrics_spared(struct convoy_model_metrics *model, uint32_t images);
+/* Images that were decoded: by the front's threads, and by the model's devices. */
+void convoy_metrics_decoded(struct convoy_model_metrics *model, uint32_t by_cpu, uint32_t by_gpu);
+/* Files that a device could not decode, which the front decodes instead. */
+void convoy_metrics_undecoded(struct convoy_model_metrics *model, uint32_t images);
 /* So many images more, or fewer, wait now. */
 void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images);
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots);

@@ -31,6 +31,7 @@ struct convoy_model_metrics {
     struct convoy_metrics *metrics;
     char *name;
     _Atomic uint64_t images, retried, spared, queue;
+    _Atomic uint64_t decoded_by_cpu, decoded_by_gpu, undecoded;
     _Atomic uint64_t cache_hits, cache_misses;
     _Atomic uint64_t batches[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
     struct convoy_histogram stages[CONVOY_STAGES];

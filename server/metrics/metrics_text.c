@@ -306,6 +306,18 @@ static void render_models(struct text *text, struct convoy_metrics *metrics)
     for (size_t i = 0; i < count; i++)
         print(text, "convoyd_spared_images_total{%s} %llu\n", models[i].label,
               (unsigned long long)get(&models[i].model->spared));
+    head(text, "decoded_images_total", "counter", "Image files that were decoded, by who decoded them.");
+    for (size_t i = 0; i < count; i++) {
+        print(text, "convoyd_decoded_images_total{%s,decoder=\"cpu\"} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->decoded_by_cpu));
+        print(text, "convoyd_decoded_images_total{%s,decoder=\"gpu\"} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->decoded_by_gpu));
+    }
+    head(text, "undecoded_images_total", "counter",
+         "Files that a device could not decode, and that were decoded by the front instead.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_undecoded_images_total{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->undecoded));
     render_lookups(text, metrics, models, count);
     head(text, "queue_images", "gauge", "Images waiting for a device.");
     for (size_t i = 0; i < count; i++)

@@ -84,6 +84,7 @@ struct convoy_model_record {
     _Atomic uint32_t load;    /* number of the load that its answers come from; unique over all models */
     _Atomic uint32_t holders; /* requests and views */
     _Atomic uint64_t used_us; /* when a request last asked for it */
+    atomic_bool takes_files;  /* all devices that serve it decode JPEG files; changed by the control loop */
 
     /* for the control loop alone */
     struct {

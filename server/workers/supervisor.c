@@ -92,6 +92,7 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
         return;
     worker->said_hello = true;
     worker->streams = message->hello.streams;
+    worker->takes_files = message->hello.takes_files;
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
     worker->metrics = convoy_metrics_device(supervisor->metrics, worker->device);
     worker->kind = convoy_hash(0, message->hello.description, strlen(message->hello.description));

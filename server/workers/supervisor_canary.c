@@ -10,7 +10,7 @@
 /* The files that were read, and all that a worker was told of the model. 0: unknown. */
 static uint64_t files_of(const struct convoy_model_record *model, const struct convoy_worker_message *message)
 {
-    cJSON *command = convoy_worker_command_load(model, false);
+    cJSON *command = convoy_worker_command_load(model, false, true);
     char *text = cJSON_PrintUnformatted(command);
     uint64_t files = 0;
     if (text != NULL && message->loaded.files != 0)

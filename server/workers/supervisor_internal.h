@@ -20,6 +20,7 @@ enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSE
 /* A worker's answer for a model. LOADED may come before the channel is laid out. */
 struct kept_answer {
     bool loaded;
+    bool takes_files; /* its rows may be JPEG files */
     uint64_t first_run_us;
     struct convoy_model_shape shape;
     struct convoy_layer_name *layers; /* until the batcher takes them */
@@ -61,6 +62,7 @@ struct device_worker {
     bool adopted;            /* this process is of a front before */
     bool adopting;           /* and has not yet said what it has loaded */
     struct held_model *held; /* so far */
+    bool takes_files;        /* its device decodes JPEG files */
     bool serving;            /* this process has a model to serve */
     bool up;                 /* attached and serving: counted in supervisor->up */
     bool completed;          /* this process finished a slot */
@@ -151,6 +153,8 @@ void convoy_loading_forget(struct device_worker *worker);
 void convoy_loading_fail(struct convoy_supervisor *supervisor, struct convoy_model_record *model,
                          const char *reason);
 
+/* Whether devices decode files of the models, where they can. */
+bool convoy_loading_files(const struct convoy_supervisor *supervisor);
 /* Sends a command for a model, or notes that it has to be sent again. */
 void convoy_loading_send(struct device_worker *worker, const struct convoy_model_record *model,
                          enum unsent command);

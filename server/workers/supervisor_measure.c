@@ -86,6 +86,17 @@ const struct convoy_model_shape *convoy_measure_shape(const struct convoy_superv
 #define LIVE_INPUT_BYTES  (6u << 20)
 #define LIVE_OUTPUT_BYTES (1u << 20)
 
+/* Photographs are larger than the rows of a small network; of files slots have room for this much. */
+#define FILES_INPUT_BYTES (16u << 20)
+
+static bool some_device_takes_files(const struct convoy_supervisor *supervisor)
+{
+    bool takes = false;
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        takes = takes || supervisor->workers[i]->takes_files;
+    return takes && convoy_loading_files(supervisor);
+}
+
 void convoy_measure_size(struct convoy_supervisor *supervisor)
 {
     struct convoy_channel_size *size = &supervisor->size;
@@ -100,6 +111,8 @@ void convoy_measure_size(struct convoy_supervisor *supervisor)
     }
     if (supervisor->config->repository.control != CONVOY_CONTROL_NONE)
         convoy_slot_size_at_least(size, LIVE_INPUT_BYTES, LIVE_OUTPUT_BYTES);
+    if (some_device_takes_files(supervisor))
+        convoy_slot_size_at_least(size, FILES_INPUT_BYTES, 0);
     convoy_slot_size_end(size, supervisor->config);
     supervisor->sized = true;
 }

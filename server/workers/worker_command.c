@@ -1,5 +1,7 @@
 #include "server/workers/worker_command.h"
 
+#include "engine/base/jpeg_row.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -36,6 +38,31 @@ static void add_input(cJSON *message, const struct convoy_model_input *input)
     cJSON_AddNumberToObject(message, "width", input->width);
 }
 
+/* How a device that decodes files brings pictures to the network's size, which the worker knows. */
+static void add_fitting(cJSON *message, const struct convoy_model_input *input, bool files)
+{
+    static const enum convoy_fitting_kind kinds[] = {[CONVOY_RESIZE_STRETCH] = CONVOY_FITTING_STRETCH,
+                                                     [CONVOY_RESIZE_CROP] = CONVOY_FITTING_CROP,
+                                                     [CONVOY_RESIZE_PAD] = CONVOY_FITTING_PAD};
+    static const enum convoy_fitting_filter filters[] = {
+        [CONVOY_INTERPOLATION_BILINEAR] = CONVOY_FITTING_BILINEAR,
+        [CONVOY_INTERPOLATION_BICUBIC] = CONVOY_FITTING_BICUBIC,
+        [CONVOY_INTERPOLATION_LANCZOS] = CONVOY_FITTING_LANCZOS,
+        [CONVOY_INTERPOLATION_NEAREST] = CONVOY_FITTING_NEAREST};
+    struct convoy_resizing resizing;
+    convoy_model_input_resizing(input, 1, 1, &resizing); /* for the colours alone */
+    const int color[] = {resizing.pad_color[0], resizing.pad_color[1], resizing.pad_color[2]};
+    cJSON *fitting = cJSON_AddObjectToObject(message, "fitting");
+    cJSON_AddNumberToObject(fitting, "kind", files ? kinds[input->resize] : CONVOY_FITTING_NONE);
+    cJSON_AddNumberToObject(fitting, "filter", filters[input->interpolation]);
+    cJSON_AddNumberToObject(fitting, "resize_to", input->resize_to);
+    cJSON_AddNumberToObject(fitting, "crop_fraction", input->crop_fraction);
+    cJSON_AddItemToObject(fitting, "color", cJSON_CreateIntArray(color, 3));
+    cJSON_AddBoolToObject(fitting, "bgr", resizing.bgr);
+    if (cJSON_GetArraySize(fitting) < 6 || cJSON_GetArraySize(cJSON_GetObjectItem(fitting, "color")) < 3)
+        cJSON_DeleteItemFromObject(message, "fitting"); /* memory is out, which complete() sees */
+}
+
 /* The files' stamp, for which a number of JSON is too short. The worker does not read it. */
 static void add_stamp(cJSON *message, const struct convoy_model_record *model)
 {
@@ -44,7 +71,7 @@ static void add_stamp(cJSON *message, const struct convoy_model_record *model)
     cJSON_AddStringToObject(message, "stamp", text);
 }
 
-cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside)
+cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside, bool files)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
     convoy_model_input_transform(&model->config->input, CONVOY_PIXEL_CHANNELS, multiply, add);
@@ -60,13 +87,14 @@ cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool 
     cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
     cJSON_AddBoolToObject(message, "normalise_bytes", model->config->input.normalises);
     add_input(message, &model->config->input);
+    add_fitting(message, &model->config->input, files);
     add_stamp(message, model);
-    return complete(message, 15);
+    return complete(message, 16);
 }
 
-cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model)
+cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model, bool files)
 {
-    cJSON *message = convoy_worker_command_load(model, false);
+    cJSON *message = convoy_worker_command_load(model, false, files);
     cJSON_DeleteItemFromObjectCaseSensitive(message, "type");
     cJSON_DeleteItemFromObjectCaseSensitive(message, "model");
     cJSON_DeleteItemFromObjectCaseSensitive(message, "beside");

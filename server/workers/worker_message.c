@@ -191,6 +191,7 @@ static int read_loaded(const cJSON *json, struct convoy_worker_message *message,
     int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
     if (code == 0 && cJSON_HasObjectItem(json, "first_run_us"))
         code = whole(json, "first_run_us", 0, 1e12, &message->loaded.first_run_us, error);
+    message->loaded.takes_files = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "takes_jpeg"));
     if (code == 0)
         code = read_canary(json, message, error);
     return code != 0 ? code : read_layers(json, message, error);
@@ -211,6 +212,7 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
     if (message->hello.device_count > CONVOY_MAX_DEVICES)
         message->hello.device_count = CONVOY_MAX_DEVICES;
     message->hello.attached = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "attached"));
+    message->hello.takes_files = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "takes_jpeg"));
     copy_string(message->hello.backend, sizeof message->hello.backend, json, "backend");
     copy_string(message->hello.device, sizeof message->hello.device, json, "device");
     copy_string(message->hello.description, sizeof message->hello.description, json, "description");

@@ -43,13 +43,15 @@ struct convoy_worker_message {
     struct {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
-        bool attached; /* of a worker that is adopted: it has mapped its channel */
+        bool attached;    /* of a worker that is adopted: it has mapped its channel */
+        bool takes_files; /* the device decodes JPEG files */
     } hello;
     struct {
         struct convoy_model_shape shape; /* of TUNED only layer_count; of MEASURED nothing else is set */
         uint64_t weight_bytes;
         uint64_t first_run_us;            /* of LOADED: how long one row took; 0: unknown */
         struct convoy_layer_name *layers; /* shape.layer_count of them, owned by the message */
+        bool takes_files;                 /* of LOADED: the model's rows may be JPEG files */
         uint64_t files;                   /* of LOADED: a number of the files that were read; 0: unknown */
         struct convoy_canary canary;      /* of LOADED: without its hash; count 0: there is none */
     } loaded;                             /* and TUNED */

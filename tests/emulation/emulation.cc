@@ -1,5 +1,5 @@
-/* The emulation's runtime: streams, events, graphs, memory. See README.md. Not thread-safe: as the worker, a
- * test calls from one thread. */
+/* The emulation's runtime: streams, events, graphs, memory. See README.md. One lock is around all of it:
+ * several threads may call, and one after the other gets on. */
 #include "emulation.h"
 
 #include <algorithm>
@@ -9,12 +9,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <time.h>
 #include <unistd.h>
 #include <vector>
 
 using operation = std::function<cudaError_t()>;
+
+static std::recursive_mutex whole;
+#define ALONE std::lock_guard<std::recursive_mutex> alone(whole)
 
 struct convoy_emulated_graph {
     std::vector<operation> operations;
@@ -25,6 +29,7 @@ struct convoy_emulated_graph_exec {
 struct convoy_emulated_stream {
     std::deque<operation> waiting;
     convoy_emulated_graph *capture = nullptr;
+    const void *capturer = nullptr; /* the thread */
     int device = 0;
 };
 struct convoy_emulated_event {
@@ -116,10 +121,11 @@ static cudaError_t put(cudaStream_t stream, operation what)
     return cudaSuccess;
 }
 
+/* By this thread: the only kind of capture that convoyd asks for. */
 static bool capturing()
 {
     for (convoy_emulated_stream *stream : streams)
-        if (stream->capture != nullptr)
+        if (stream->capture != nullptr && stream->capturer == &device_in_use)
             return true;
     return false;
 }
@@ -138,6 +144,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 }
 cudaError_t cudaSetDevice(int device)
 {
+    ALONE;
     int count;
     cudaGetDeviceCount(&count);
     if (device < 0 || device >= count)
@@ -207,6 +214,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 }
 cudaError_t cudaDeviceSynchronize(void)
 {
+    ALONE;
     for (convoy_emulated_stream *stream : streams)
         drain(stream);
     return say(cudaSuccess);
@@ -217,6 +225,7 @@ cudaError_t cudaDeviceReset(void)
 }
 cudaError_t cudaGetLastError(void)
 {
+    ALONE;
     cudaError_t error = last;
     last = sticky;
     return error;
@@ -255,6 +264,7 @@ const char *cudaGetErrorString(cudaError_t error)
 
 cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
+    ALONE;
     if (capturing())
         return say(cudaErrorStreamCaptureUnsupported);
     const char *limit = fault("memory");
@@ -272,6 +282,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes)
 }
 cudaError_t cudaFree(void *pointer)
 {
+    ALONE;
     if (pointer == nullptr)
         return say(cudaSuccess);
     cudaDeviceSynchronize();
@@ -285,16 +296,19 @@ cudaError_t cudaFree(void *pointer)
 }
 cudaError_t cudaMallocHost(void **pointer, size_t bytes)
 {
+    ALONE;
     *pointer = malloc(bytes);
     return say(*pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void *pointer)
 {
+    ALONE;
     free(pointer);
     return say(cudaSuccess);
 }
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
+    ALONE;
     const char *limit = fault("memory");
     *total = limit != nullptr ? strtoull(limit, nullptr, 10) : memory_total;
     *available = *total - std::min(*total, memory_used);
@@ -302,16 +316,19 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 }
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned)
 {
+    ALONE;
     pinned[(char *)pointer] = bytes;
     return say(cudaSuccess);
 }
 cudaError_t cudaHostUnregister(void *pointer)
 {
+    ALONE;
     return say(pinned.erase((char *)pointer) == 1 ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind,
                             cudaStream_t stream)
 {
+    ALONE;
     return put(stream, [=]() {
         memcpy(to, from, bytes);
         return cudaSuccess;
@@ -319,12 +336,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
+    ALONE;
     drain(&default_stream);
     cudaMemcpyAsync(to, from, bytes, kind, nullptr);
     return drain(&default_stream);
 }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
+    ALONE;
     return put(stream, [=]() {
         memset(to, value, bytes);
         return cudaSuccess;
@@ -332,12 +351,14 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 }
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
+    ALONE;
     cudaMemsetAsync(to, value, bytes, nullptr);
     return drain(&default_stream);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+    ALONE;
     *stream = new convoy_emulated_stream;
     (*stream)->device = device_in_use;
     streams.push_back(*stream);
@@ -345,6 +366,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    ALONE;
     drain(stream);
     streams.erase(std::find(streams.begin(), streams.end(), stream));
     delete stream;
@@ -352,16 +374,19 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    ALONE;
     return drain(stream != nullptr ? stream : &default_stream);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
+    ALONE;
     if (sticky == cudaSuccess && !stream->waiting.empty())
         run_one(stream);
     return say(stream->waiting.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    ALONE;
     uint64_t target = event->recorded;
     return put(stream, [=]() {
         while (sticky == cudaSuccess && event->reached < target && !event->stream->waiting.empty())
@@ -371,13 +396,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
 {
+    ALONE;
     if (stream == nullptr || stream->capture != nullptr)
         return say(cudaErrorStreamCaptureUnsupported);
     stream->capture = new convoy_emulated_graph;
+    stream->capturer = &device_in_use;
     return say(cudaSuccess);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
+    ALONE;
     if (stream->capture == nullptr)
         return say(cudaErrorInvalidValue);
     *graph = stream->capture;
@@ -396,6 +424,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    ALONE;
     if (event->stream != nullptr)
         cudaDeviceSynchronize();
     delete event;
@@ -403,6 +432,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    ALONE;
     event->stream = stream != nullptr ? stream : &default_stream;
     uint64_t number = ++event->recorded;
     return put(stream, [=]() {
@@ -414,6 +444,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 }
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    ALONE;
     /* A device that gets on a little each time it is asked. */
     if (event->reached < event->recorded && sticky == cudaSuccess && !event->stream->waiting.empty())
         run_one(event->stream);
@@ -421,12 +452,14 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    ALONE;
     while (event->reached < event->recorded && sticky == cudaSuccess && !event->stream->waiting.empty())
         run_one(event->stream);
     return say(cudaSuccess);
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
+    ALONE;
     if (from->reached < from->recorded || to->reached < to->recorded || from->recorded == 0 ||
         to->recorded == 0)
         return say(cudaErrorNotReady);
@@ -443,6 +476,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
 {
+    ALONE;
     *exec = new convoy_emulated_graph_exec{std::make_shared<std::vector<operation>>(graph->operations)};
     return say(cudaSuccess);
 }
@@ -452,6 +486,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
+    ALONE;
     graph_launches++;
     if (injected != cudaSuccess) {
         cudaError_t error = injected;
@@ -489,6 +524,7 @@ static std::set<const void *> large_clusters;
 
 cudaError_t convoy_emulated_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value)
 {
+    ALONE;
     if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value != 0)
         large_clusters.insert(kernel);
     else if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed)
@@ -515,6 +551,7 @@ static unsigned cluster_of(const cudaLaunchConfig_t *config, const void *kernel)
 cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void *kernel,
                                    std::function<void()> body)
 {
+    ALONE;
     const dim3 &grid = config->gridDim, &block = config->blockDim;
     if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
         block.x < 1 || block.y < 1 || block.z < 1 || block.z > 64 || block.x * block.y * block.z > 1024 ||
@@ -535,6 +572,15 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void 
         convoy_emulated_grid(grid, block, cluster, shared, body);
         return cudaSuccess;
     });
+}
+
+/* For the stand-ins of libraries that work on streams (nvjpeg/): calls work(context) when the stream has come
+ * that far, which returns the cudaError_t that the stream ends with, or 0. */
+extern "C" __attribute__((visibility("default"))) int
+convoy_emulated_put(cudaStream_t stream, int (*work)(void *context), void *context)
+{
+    ALONE;
+    return put(stream, [=]() { return (cudaError_t)work(context); });
 }
 
 /* For tests/faults/gpu.c, which finds it by its name: a fault (enum fault_kernel) loses the context at the

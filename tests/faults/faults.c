@@ -32,13 +32,14 @@ static enum {
     ODD,
     FLIP,
     PACE,
+    FILES,
     GPU_JOB,
     GPU_ECC,
     GPU_MEMORY,
     GPU_LOST
 } kind;
 static enum fault_kernel kernel;
-static unsigned pixel[3], pace_us;
+static unsigned pixel[3], pace_us, undecoded, deadly;
 static char model_name[128], fault_file[256];
 static bool spinning; /* a job was kept back because the real GPU runs a kernel that never ends */
 
@@ -91,6 +92,8 @@ static bool read_fault(const char *text)
         kind = FLIP;
     else if (sscanf(text, "pace:%u", &pace_us) == 1)
         kind = PACE;
+    else if (sscanf(text, "files:%u:%u", &undecoded, &deadly) == 2)
+        kind = FILES;
     else if (reads_name(text, "escape"))
         kind = ESCAPE;
     else if (reads_name(text, "load"))
@@ -185,6 +188,14 @@ static void note_net(const struct convoy_net *net, uint32_t outputs)
     nets[count++ % MOST_NETS].outputs = outputs;
 }
 
+static uint32_t outputs_of(const struct convoy_net *net)
+{
+    for (int i = 0; i < MOST_NETS; i++)
+        if (nets[i].net == net)
+            return nets[i].outputs;
+    return 0;
+}
+
 static void note_job(const struct convoy_net *net, const struct convoy_job *job)
 {
     jobs[job->tag % MOST_JOBS].job = *job;
@@ -242,7 +253,10 @@ static int open_device(uint32_t index, const struct convoy_open_options *given, 
     options = *given;
     if (computes_wrongly())
         take_turn();
-    return real->open(index, given, device, info, error);
+    int failed = real->open(index, given, device, info, error);
+    if (failed == 0 && kind == FILES)
+        info->jpeg_jobs = 1;
+    return failed;
 }
 
 static int load(struct convoy_device *device, const struct convoy_graph *graph,
@@ -268,8 +282,10 @@ static int load(struct convoy_device *device, const struct convoy_graph *graph,
             return -ENODEV;
     }
     int failed = real->load(device, graph, model, net, info, error);
-    if (failed == 0 && computes_wrongly())
+    if (failed == 0 && (computes_wrongly() || kind == FILES))
         note_net(*net, info->outputs_per_row);
+    if (failed == 0 && kind == FILES)
+        info->takes_jpeg = model->fitting.kind != CONVOY_FITTING_NONE;
     if (failed == 0 && kind == FLIP)
         fault_flip_note(graph);
     return failed;
@@ -295,6 +311,8 @@ static int submit(struct convoy_device *device, struct convoy_net *net, const st
         keep_pace(job->rows);
     if (computes_wrongly())
         note_job(net, job);
+    if (kind == FILES && job->layout == CONVOY_LAYOUT_JPEG)
+        return fault_files(real, undecoded, deadly, outputs_of(net), device, net, job, error);
     if (kind < GPU_JOB && kind != KILL && kind != HANG && kind != SEIZE)
         return real->submit(device, net, job, error);
     if (!has_pixel(job))

@@ -18,6 +18,9 @@
  *   flip:FILE       a bit of the weights flips in that worker, when it looks at them next
  *   pace:US         each image takes US microseconds more, asleep: a device whose capacity does not depend
  *                   on the cores that a test's clients use as well
+ *   files:N:K       the null backend takes JPEG files. The class of one is the sum of its bytes, modulo the
+ *                   outputs; one whose sum is a multiple of N could not be decoded; one whose sum is 1 modulo
+ *                   K kills the worker. 0: none does
  * and of a GPU, emulated ones included:
  *   illegal:R,G,B   a job as above runs a kernel that writes to an address where no memory is
  *   trap:R,G,B      the same, with a kernel that stops with an error
@@ -37,6 +40,11 @@ enum fault_kernel { FAULT_ILLEGAL, FAULT_TRAP, FAULT_SPIN };
  * it is. Returns 0, or a negative errno with *error set. */
 int fault_gpu(const struct convoy_backend *backend, enum fault_kernel kernel, bool at_once, bool *emulated,
               struct convoy_error *error);
+
+/* Runs a job of JPEG files as "files" says. outputs: of a row. */
+int fault_files(const struct convoy_backend *backend, uint32_t undecoded, uint32_t deadly, uint32_t outputs,
+                struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                struct convoy_error *error);
 
 /* Notes what some constant of the graph looks like. */
 void fault_flip_note(const struct convoy_graph *graph);

@@ -41,6 +41,7 @@ step canary env CONVOY_BUILD="$pack" bash tests/integration/test_canary_cuda.sh
 step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # needs two GPUs
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh
 step rows env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_many_rows.sh
+step files env CONVOY_BUILD="$pack" CONVOY_WHOLE=1 bash tests/integration/test_jpeg_engines.sh
 step calls tests/gpu/calls.sh "$pack"
 step accuracy accuracy
 if [ "${2:-}" != quick ]; then

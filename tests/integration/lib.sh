@@ -166,8 +166,11 @@ configure() {
 # sample NAME: the value of one sample on /metrics, named with its labels, or nothing.
 sample() { curl -fsS "$url/metrics" | awk -v name="$1 " 'index($0, name) == 1 { print $NF }'; }
 
-# needs_pillow: skips the test where Python cannot make images.
-needs_pillow() { "$python" -c 'import PIL' 2>/dev/null || skip "there is no Pillow (python3-pil) to make images with"; }
+# needs_pillow: skips the test where Python cannot make images; the one in PATH may have Pillow where the system's own lacks it.
+needs_pillow() {
+  "$python" -c 'import PIL' 2>/dev/null || python=$(command -v python3)
+  "$python" -c 'import PIL' 2>/dev/null || skip "there is no Pillow (python3-pil) to make images with"
+}
 
 # needs_cuda: $build is a tree whose CUDA backend has a GPU, or the emulation of one (tests/emulation); $emulated is not
 # empty for the latter.

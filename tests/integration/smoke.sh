@@ -64,7 +64,7 @@ if [[ $(<"$body") =~ \"name\":\"([A-Za-z0-9._-]+)\",\"version\":\"[0-9]+\",\"sta
   check "the model $model describes itself" 200 "*\"name\":\"$model\"*\"inputs\":*" "$url/v2/models/$model"
   check "an image is classified" 200 '*"results":\[{"predictions":\[{"label":*"timing":{"decode_us":*' \
     --data-binary "@$image" "$classify"
-  check "top=1 lists one class" 200 '*"predictions":\[{"label":*"index":*"probability":+([0-9.e-])}\]}\]*' \
+  check "top=1 lists one class" 200 '*"predictions":\[{"label":*"index":*"probability":+([0-9.e-])}\],"decoder":"cpu"}\]*' \
     --data-binary "@$image" "$classify?top=1"
   check "a form of two images, the second spoilt, answers in order" 200 \
     '*"results":\[{"predictions":*},{"error":*"status":415}\]*' -F "a=@$image" -F 'b=no image' "$classify?top=1"

@@ -99,6 +99,8 @@ convoyd_worker_restarts_total counter device,reason
 convoyd_device_checks_total counter device,check,result
 convoyd_retried_images_total counter model
 convoyd_spared_images_total counter model
+convoyd_decoded_images_total counter model,decoder
+convoyd_undecoded_images_total counter model
 convoyd_weight_bytes gauge model,version,device
 convoyd_model_ready gauge model,version
 convoyd_model_failures_total counter model,version

@@ -10,7 +10,7 @@ int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_
                             struct convoy_cuda_bucket *bucket, struct convoy_error *error)
 {
     int failed = 0;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS && !failed; layout++) {
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS && !failed; layout++) {
         struct convoy_cuda_plan *plan = &bucket->plans[layout];
         if (layout == CONVOY_LAYOUT_U8_HWC && !takes_u8)
             continue;
@@ -24,7 +24,7 @@ int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_
 size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
 {
     size_t bytes = 0;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         if (bucket->plans[layout].workspace_bytes > bytes)
             bytes = bucket->plans[layout].workspace_bytes;
     return bytes;
@@ -56,7 +56,7 @@ int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error)
 {
     int failed = 0;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS && !failed; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS && !failed; layout++)
         for (uint32_t s = 0; s < gpu->stream_count && !failed; s++) {
             if (bucket->plans[layout].step_count == 0)
                 continue;
@@ -86,7 +86,7 @@ static bool step_is_stale(const struct convoy_cuda_step *step,
 bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
                                  const struct convoy_cuda_source *source)
 {
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++) {
         const struct convoy_cuda_plan *plan = &bucket->plans[layout];
         if (plan->step_count == 0)
             continue;
@@ -104,7 +104,7 @@ bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
 void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket)
 {
     struct convoy_error ignored;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++)
             if (bucket->graphs[layout][s] != NULL)
                 (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (bucket->graphs[layout][s]));
@@ -114,6 +114,6 @@ void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket)
 void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket)
 {
     convoy_cuda_bucket_free_graphs(bucket);
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         convoy_cuda_plan_free(&bucket->plans[layout]);
 }

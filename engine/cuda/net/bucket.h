@@ -8,8 +8,8 @@
 
 struct convoy_cuda_bucket {
     uint32_t rows;
-    struct convoy_cuda_plan plans[CONVOY_SLOT_LAYOUTS]; /* no steps: a layout the network does not take */
-    cudaGraphExec_t graphs[CONVOY_SLOT_LAYOUTS][CONVOY_CUDA_MAX_STREAMS];
+    struct convoy_cuda_plan plans[CONVOY_ROW_LAYOUTS]; /* no steps: a layout the network does not take */
+    cudaGraphExec_t graphs[CONVOY_ROW_LAYOUTS][CONVOY_CUDA_MAX_STREAMS];
 };
 
 /* Makes the plans of a bucket that has none; free the bucket also after a failure. -ENOTSUP names the node;

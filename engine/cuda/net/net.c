@@ -105,7 +105,7 @@ enum convoy_compute_type convoy_cuda_precision(const struct convoy_net *net)
 {
     enum convoy_compute_type least = CONVOY_COMPUTE_FP32;
     for (int i = 0; i < net->bucket_count; i++)
-        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
+        for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++) {
             const struct convoy_cuda_plan *plan = &net->buckets[i].plans[layout];
             for (int k = 0; k < plan->step_count; k++) {
                 const struct convoy_cuda_step *step = &plan->steps[k];
@@ -176,6 +176,10 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;
+    net->fitting = options->fitting;
+    net->fitting.width = net->info.width;
+    net->fitting.height = net->info.height;
+    net->fitting.channels = net->info.channels;
     struct convoy_cuda_source *source = &net->source;
     *source = (struct convoy_cuda_source){.compute_type = options->precision,
                                           .graph = graph,
@@ -189,7 +193,7 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     memcpy(source->multiply, options->multiply, sizeof(source->multiply));
     memcpy(source->add, options->add, sizeof(source->add));
     net->weights.gpu = gpu;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);

@@ -18,7 +18,8 @@ struct convoy_net {
     struct convoy_cuda_groups groups;
     uint32_t max_batch;
     bool takes_u8;
-    size_t input_stride[CONVOY_SLOT_LAYOUTS], output_stride; /* bytes, as in source.h */
+    struct convoy_image_fitting fitting; /* of JPEG rows, with the network's size filled in */
+    size_t input_stride[CONVOY_ROW_LAYOUTS], output_stride; /* bytes, as in source.h */
     struct convoy_cuda_weights weights;
     int *layer_of_group;
     struct convoy_layer_info *layers;

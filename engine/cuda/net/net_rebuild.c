@@ -17,7 +17,7 @@ static int move(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed
     for (int i = 0; i < net->bucket_count && !failed; i++) {
         const struct convoy_cuda_bucket *plans = i == changed ? fresh : &net->buckets[i];
         moved[i].rows = plans->rows;
-        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+        for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
             moved[i].plans[layout] = plans->plans[layout];
         failed = convoy_cuda_bucket_record(gpu, workspace, net->overflow.marks, &moved[i], error);
     }
@@ -65,7 +65,7 @@ static bool used(const void *context, const float *data)
 {
     const struct convoy_net *net = context;
     for (int i = 0; i < net->bucket_count; i++)
-        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+        for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
             if (convoy_cuda_plan_uses(&net->buckets[i].plans[layout], data))
                 return true;
     return false;

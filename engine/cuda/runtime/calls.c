@@ -9,8 +9,8 @@ static const char *const names[] = {
 #undef CONVOY_CUDA_NAME
 };
 
-/* The heartbeat reads them while the compute thread counts. */
-static _Atomic uint64_t counts[CONVOY_CUDA_CALL_COUNT];
+/* The heartbeat reads them while the compute thread counts. beside: of all other threads. */
+static _Atomic uint64_t counts[CONVOY_CUDA_CALL_COUNT], beside[CONVOY_CUDA_CALL_COUNT];
 
 void convoy_cuda_count(enum convoy_cuda_call call)
 {
@@ -19,10 +19,16 @@ void convoy_cuda_count(enum convoy_cuda_call call)
                           memory_order_relaxed);
 }
 
+void convoy_cuda_count_beside(enum convoy_cuda_call call)
+{
+    atomic_fetch_add_explicit(&beside[call], 1, memory_order_relaxed);
+}
+
 void convoy_cuda_report(void (*report)(void *context, const char *name, uint64_t value), void *context)
 {
     for (int i = 0; i < CONVOY_CUDA_CALL_COUNT; i++) {
-        uint64_t count = atomic_load_explicit(&counts[i], memory_order_relaxed);
+        uint64_t count = atomic_load_explicit(&counts[i], memory_order_relaxed) +
+                         atomic_load_explicit(&beside[i], memory_order_relaxed);
         if (count > 0)
             report(context, names[i], count);
     }
@@ -32,7 +38,7 @@ static int out_of_memory(const char *call, struct convoy_error *error)
 {
     size_t available = 0, total = 0;
     (void)cudaGetLastError(); /* not sticky: the next call must not report it again */
-    convoy_cuda_count(CONVOY_CUDA_cudaMemGetInfo);
+    convoy_cuda_count_beside(CONVOY_CUDA_cudaMemGetInfo); /* any thread comes here */
     (void)cudaMemGetInfo(&available, &total);
     return convoy_fail(error, -ENOMEM, "%s: the device is out of memory: %zu of %zu bytes are free", call,
                        available, total);

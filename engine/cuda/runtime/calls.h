@@ -17,6 +17,8 @@
     X(cudaGetDeviceProperties)                                                                               \
     X(cudaDriverGetVersion)                                                                                  \
     X(cudaMemGetInfo)                                                                                        \
+    X(cudaMallocHost)                                                                                        \
+    X(cudaFreeHost)                                                                                          \
     X(cudaMalloc)                                                                                            \
     X(cudaFree)                                                                                              \
     X(cudaHostRegister)                                                                                      \
@@ -28,6 +30,7 @@
     X(cudaStreamCreateWithFlags)                                                                             \
     X(cudaStreamDestroy)                                                                                     \
     X(cudaStreamSynchronize)                                                                                 \
+    X(cudaStreamWaitEvent)                                                                                   \
     X(cudaStreamBeginCapture)                                                                                \
     X(cudaStreamEndCapture)                                                                                  \
     X(cudaGraphInstantiate)                                                                                  \
@@ -39,6 +42,7 @@
     X(cudaEventDestroy)                                                                                      \
     X(cudaEventRecord)                                                                                       \
     X(cudaEventQuery)                                                                                        \
+    X(cudaEventSynchronize)                                                                                  \
     X(cudaEventElapsedTime)                                                                                  \
     X(cudaLaunchKernelExC)
 
@@ -51,16 +55,21 @@ enum convoy_cuda_call {
 
 /* Adds one. Compute thread only. */
 void convoy_cuda_count(enum convoy_cuda_call call);
+/* The same for other threads, such as those that decode pictures; costs an atomic addition. */
+void convoy_cuda_count_beside(enum convoy_cuda_call call);
 
 /* Reports the counts that are not 0, as counters() of backend.h. Any thread. */
 void convoy_cuda_report(void (*report)(void *context, const char *name, uint64_t value), void *context);
 
 /* Returns 0, or a negative errno with a sentence: -ENOMEM if device memory is out, -ENODEV if there is no
- * device or driver, else -EIO. */
+ * device or driver, else -EIO. Any thread. */
 int convoy_cuda_check(cudaError_t code, const char *call, struct convoy_error *error);
 
 /* CONVOY_CUDA(error, cudaMemcpyAsync, (to, from, bytes, kind, stream)): 0 or as convoy_cuda_check(). */
 #define CONVOY_CUDA(error, name, arguments)                                                                  \
     (convoy_cuda_count(CONVOY_CUDA_##name), convoy_cuda_check(name arguments, #name, (error)))
+/* The same on any thread but the compute thread. */
+#define CONVOY_CUDA_BESIDE(error, name, arguments)                                                           \
+    (convoy_cuda_count_beside(CONVOY_CUDA_##name), convoy_cuda_check(name arguments, #name, (error)))
 
 #endif

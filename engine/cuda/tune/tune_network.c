@@ -16,7 +16,7 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
     struct convoy_cuda_fusable_prefix prefix;
     struct convoy_cuda_key key;
     convoy_cuda_find_fusable_prefix(&net->source, CONVOY_FUSED_ALL, &prefix);
-    for (int i = 0; i < CONVOY_SLOT_LAYOUTS && prefix.count > 0; i++) {
+    for (int i = 0; i < CONVOY_ROW_LAYOUTS && prefix.count > 0; i++) {
         *layout = (enum convoy_input_layout)i;
         if (*layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
             continue;

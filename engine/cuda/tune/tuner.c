@@ -31,7 +31,7 @@ static bool is_known(const struct convoy_cuda_kernel_choices *choices, const str
 static const struct convoy_cuda_step *first_unknown(const struct convoy_cuda_kernel_choices *choices,
                                                     const struct convoy_cuda_bucket *bucket)
 {
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         for (int i = 0; i < bucket->plans[layout].step_count; i++)
             if (!is_known(choices, &bucket->plans[layout].steps[i]))
                 return &bucket->plans[layout].steps[i];

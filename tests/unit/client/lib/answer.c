@@ -39,6 +39,16 @@ static void hostile(const char *text, size_t images)
     }
 }
 
+Test(answer, images_that_the_device_decoded_are_counted)
+{
+    static const char *const text = ANSWER("{\"predictions\":[],\"decoder\":\"gpu\"}," SPOILT
+                                           ",{\"predictions\":[],\"decoder\":\"cpu\"}," CAT);
+    struct convoy_answer *answer;
+    cr_assert_eq(read_text(text, 200, 4, &answer), 0);
+    cr_expect_eq(answer->decoded_by_gpu, 1);
+    client_answer_discard(answer);
+}
+
 Test(client_answer, has_what_the_server_said)
 {
     struct convoy_answer *answer;

@@ -56,6 +56,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->images.max_pixels, b->images.max_pixels);
     cr_assert_eq(a->images.max_per_request, b->images.max_per_request);
     cr_assert_eq(a->images.scaled_decoding, b->images.scaled_decoding);
+    cr_assert_eq(a->images.decoder, b->images.decoder);
     cr_assert_eq(a->batching.max_batch, b->batching.max_batch);
     cr_assert_eq(a->batching.max_delay_us, b->batching.max_delay_us);
     cr_assert_eq(a->batching.max_queue, b->batching.max_queue);
@@ -121,7 +122,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .models = "/srv/models",
         .backend = CONVOY_BACKEND_CPU,
         .http = {5, 100, 50, 1001, 1002, 4096, 1000000, true, NULL},
-        .images = {123456, 17, CONVOY_SCALING_ALWAYS},
+        .images = {123456, 17, CONVOY_SCALING_ALWAYS, CONVOY_IMAGE_DECODER_FASTEST},
         .batching = {32, 250, 99},
         .response_cache = {7654321},
         .repository = {CONVOY_CONTROL_EXPLICIT, 70, NULL, 123456789, true},
@@ -251,6 +252,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"images\": {\"max_pixels\": 0}}", "images.max_pixels must be"},
         {"{\"images\": {\"max_per_request\": 0}}", "images.max_per_request must be"},
         {"{\"images\": {\"scaled_decoding\": \"half\"}}", "images.scaled_decoding must be"},
+        {"{\"images\": {\"decoder\": \"tpu\"}}", "images.decoder must be"},
         {"{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be an integer from 1 to 4096"},
         {"{\"batching\": {\"max_batch\": 4097}}", "batching.max_batch must be"},
         {"{\"batching\": {\"max_delay_us\": -1}}", "batching.max_delay_us must be"},

@@ -274,3 +274,19 @@ Test(decode_pool, says_how_long_a_newcomer_would_wait)
     sem_post(&go);
     convoy_decode_pool_stop(pool);
 }
+
+Test(decode_pool, nothing_is_taken_once_it_ends)
+{
+    struct convoy_decode_job holds = {.count = 1, .work = hold}, job = {.count = 1, .size = 5, .work = hold};
+    struct convoy_decode_pool *pool = start_held(1, &holds);
+
+    cr_assert_not(convoy_decode_pool_busy(pool), "what is worked on does not wait");
+    cr_assert(convoy_decode_pool_try(pool, &job));
+    cr_assert(convoy_decode_pool_busy(pool));
+    cr_assert_eq(convoy_decode_pool_withdraw(pool, &job), 0);
+    cr_assert_not(convoy_decode_pool_busy(pool));
+    sem_post(&let_go);
+    convoy_decode_pool_end(pool);
+    cr_assert_not(convoy_decode_pool_try(pool, &job));
+    convoy_decode_pool_stop(pool);
+}

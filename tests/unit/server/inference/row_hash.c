@@ -46,6 +46,7 @@ static uint64_t plainly(uint64_t about, const uint8_t *row, size_t length)
             word |= (uint64_t)row[at + i] << 8 * i;
         hash = add_modulo(multiply_modulo(hash, key.point), word);
     }
+    hash = add_modulo(multiply_modulo(hash, key.point), length);
     hash = add_modulo(multiply_modulo(hash, key.point), about);
     /* (multiplier * hash + summand) / 2^64, in 32-bit pieces */
     const uint64_t factor[4] = {key.multiplier[0] & UINT32_MAX, key.multiplier[0] >> 32,

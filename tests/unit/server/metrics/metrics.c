@@ -62,6 +62,9 @@ static void fill(void)
     convoy_metrics_retried(model, 3);
     convoy_metrics_key(metrics, "camera-7", "passed");
     convoy_metrics_spared(model, 4);
+    convoy_metrics_decoded(model, 11, 22);
+    convoy_metrics_decoded(model, 1, 0);
+    convoy_metrics_undecoded(model, 6);
     convoy_metrics_queue_add(model, 7);
     convoy_metrics_queue_add(model, -2);
     convoy_metrics_slots_in_use(metrics, 2);
@@ -136,6 +139,8 @@ static const char *const families[][3] = {
     {"convoyd_tls_certificate_expiry_timestamp_seconds", "gauge", ""},
     {"convoyd_traces_total", "counter", "outcome"},
     {"convoyd_spared_images_total", "counter", "model"},
+    {"convoyd_decoded_images_total", "counter", "model,decoder"},
+    {"convoyd_undecoded_images_total", "counter", "model"},
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
     {"convoyd_device_checks_total", "counter", "device,check,result"},
@@ -228,6 +233,9 @@ Test(metrics, values)
     assert_line("convoyd_batch_size_count{model=\"cifar10\"} 1");
     assert_line("convoyd_retried_images_total{model=\"cifar10\"} 3");
     assert_line("convoyd_spared_images_total{model=\"cifar10\"} 4");
+    assert_line("convoyd_decoded_images_total{model=\"cifar10\",decoder=\"cpu\"} 12");
+    assert_line("convoyd_decoded_images_total{model=\"cifar10\",decoder=\"gpu\"} 22");
+    assert_line("convoyd_undecoded_images_total{model=\"cifar10\"} 6");
     assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
     assert_line("convoyd_slots_in_use 2");
     assert_line("convoyd_connections 1");
@@ -349,6 +357,8 @@ Test(metrics, handles_are_found_again_and_may_be_missing)
     convoy_metrics_batch(NULL, device, 1);
     convoy_metrics_retried(NULL, 1);
     convoy_metrics_spared(NULL, 1);
+    convoy_metrics_decoded(NULL, 1, 1);
+    convoy_metrics_undecoded(NULL, 1);
     convoy_metrics_queue_add(NULL, 1);
     convoy_metrics_worker_up(NULL, true);
     convoy_metrics_worker_restart(NULL, "exit");

@@ -385,7 +385,7 @@ TestSuite(supervisor_adopt, .init = prepare, .fini = end_adopting);
 static void say_held(const struct convoy_model_record *model, int was, const char *stamp)
 {
     char line[2000];
-    cJSON *kind = convoy_worker_command_load_kind(model);
+    cJSON *kind = convoy_worker_command_load_kind(model, true);
     if (stamp != NULL)
         cJSON_ReplaceItemInObjectCaseSensitive(kind, "stamp", cJSON_CreateString(stamp));
     char *load = cJSON_PrintUnformatted(kind);
@@ -738,7 +738,7 @@ Test(supervisor_adopt, a_known_answer_comes_with_the_worker)
     load(model);
     start_adopting();
     say_hello();
-    cJSON *kind = convoy_worker_command_load_kind(model);
+    cJSON *kind = convoy_worker_command_load_kind(model, true);
     char *text = cJSON_PrintUnformatted(kind);
     snprintf(line, sizeof line,
              "{\"type\":\"held\",\"model\":0,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
@@ -758,4 +758,81 @@ Test(supervisor_adopt, a_known_answer_comes_with_the_worker)
     say_hello();
     say_answer(model, "a1", "-4,1");
     expect_killed("canary");
+}
+
+TestSuite(supervisor_files, .init = begin, .fini = end);
+
+static void say_hello_with(int devices, const char *device, bool takes_files)
+{
+    char line[300];
+    snprintf(line, sizeof line,
+             "{\"type\":\"hello\",\"abi\":%d,\"device_count\":%d,\"streams\":2,\"backend\":\"cuda\","
+             "\"device\":\"%s\",\"takes_jpeg\":%s}",
+             CONVOY_CHANNEL_ABI, devices, device, takes_files ? "true" : "false");
+    say(line);
+}
+
+static void say_loaded_with(const struct convoy_model_record *model, const char *more)
+{
+    char line[300];
+    snprintf(line, sizeof line,
+             "{\"type\":\"loaded\",\"model\":%u,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"name\":\"y\",\"elements\":2}]%s}",
+             model->number, more);
+    say(line);
+}
+
+Test(supervisor_files, a_model_takes_files_where_its_worker_says_so)
+{
+    struct convoy_model_record *model = add_model("a");
+    load(model);
+    say_hello_with(1, "cuda:0", true);
+    say_loaded_with(model, ",\"takes_jpeg\":true");
+    cr_assert_not(atomic_load(&model->takes_files), "not before it is served");
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    cr_assert(atomic_load(&model->takes_files));
+    cr_assert_geq(process->channel.size.input_bytes, 16u << 20, "slots have room for photographs");
+    /* The next worker finds no decoder. */
+    process->running = false;
+    process->events->gone(process->context, process, "signal", "it is dead");
+    until_started();
+    cr_assert(atomic_load(&model->takes_files), "files wait for it");
+    say_hello_with(1, "cuda:0", false);
+    say_loaded_with(model, "");
+    say("{\"type\":\"attached\"}");
+    cr_assert_not(atomic_load(&model->takes_files));
+}
+
+Test(supervisor_files, all_devices_must_take_them)
+{
+    struct convoy_model_record *model = add_model("a");
+    load(model);
+    struct convoy_worker_process *first = process;
+    say_hello_with(2, "cuda:0", true);
+    struct convoy_worker_process *second = process;
+    cr_assert_neq(first, second);
+    process = first;
+    say_loaded_with(model, ",\"takes_jpeg\":true");
+    say("{\"type\":\"attached\"}");
+    cr_assert(atomic_load(&model->takes_files), "so far one device has it");
+    process = second;
+    say_hello_with(2, "cuda:1", false);
+    say_loaded_with(model, ",\"takes_jpeg\":false");
+    say("{\"type\":\"attached\"}");
+    cr_assert_not(atomic_load(&model->takes_files));
+    first->running = false;
+}
+
+Test(supervisor_files, no_file_goes_to_a_device_where_the_front_decodes)
+{
+    struct convoy_model_record *model = add_model("a");
+    config->images.decoder = CONVOY_IMAGE_DECODER_CPU;
+    load(model);
+    say_hello_with(1, "cuda:0", true);
+    say_loaded_with(model, ",\"takes_jpeg\":true");
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    cr_assert_not(atomic_load(&model->takes_files));
+    cr_assert_lt(process->channel.size.input_bytes, 16u << 20);
 }

@@ -1,0 +1,328 @@
+#include "engine/cuda/decode/jpeg_decoder.h"
+
+#include "engine/cuda/decode/jpeg_probe.h"
+#include "engine/cuda/decode/jpeg_state.h"
+#include "engine/cuda/runtime/calls.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What nvJPEG may keep on the device, and pinned, of all states together. */
+#define LIBRARY_BYTES ((uint64_t)1 << 30)
+/* Of rows, for each state; networks of larger ones take pixels. */
+#define ROWS_BYTES ((size_t)256 << 20)
+
+struct worker {
+    struct convoy_jpeg_decoder *decoder;
+    struct convoy_jpeg_state state;
+    pthread_t thread;
+    bool runs; /* the thread is there */
+    bool held; /* a task that has ended is not released yet */
+};
+
+struct convoy_jpeg_decoder {
+    const struct convoy_cuda_gpu *gpu;
+    struct convoy_jpeg_library library;
+    bool prepared, refused; /* reserve() has made the states; or it has found out that that cannot be */
+    struct convoy_error why;
+    _Atomic uint64_t device_bytes, pinned_bytes; /* nvJPEG's */
+    struct convoy_nvjpeg_device_allocator device;
+    struct convoy_nvjpeg_pinned_allocator pinned;
+    pthread_mutex_t lock; /* of what follows, and of each worker's `held` */
+    pthread_cond_t changed;
+    struct convoy_jpeg_task *first, **last; /* that wait */
+    bool closing;
+    struct worker workers[CONVOY_JPEG_STATES];
+};
+
+/* Counts bytes and says whether they are within the bound. */
+static bool count_bytes(_Atomic uint64_t *count, size_t bytes)
+{
+    if (atomic_fetch_add(count, bytes) + bytes <= LIBRARY_BYTES)
+        return true;
+    atomic_fetch_sub(count, bytes);
+    return false;
+}
+
+static int allocate_device(void *context, void **memory, size_t bytes, cudaStream_t stream)
+{
+    struct convoy_jpeg_decoder *decoder = context;
+    struct convoy_error ignored;
+    (void)stream;
+    if (!count_bytes(&decoder->device_bytes, bytes))
+        return cudaErrorMemoryAllocation;
+    if (CONVOY_CUDA_BESIDE(&ignored, cudaMalloc, (memory, bytes)) == 0)
+        return cudaSuccess;
+    atomic_fetch_sub(&decoder->device_bytes, bytes);
+    return cudaErrorMemoryAllocation;
+}
+
+static int release_device(void *context, void *memory, size_t bytes, cudaStream_t stream)
+{
+    struct convoy_jpeg_decoder *decoder = context;
+    struct convoy_error ignored;
+    (void)stream;
+    atomic_fetch_sub(&decoder->device_bytes, bytes);
+    return CONVOY_CUDA_BESIDE(&ignored, cudaFree, (memory)) == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+static int allocate_pinned(void *context, void **memory, size_t bytes, cudaStream_t stream)
+{
+    struct convoy_jpeg_decoder *decoder = context;
+    struct convoy_error ignored;
+    (void)stream;
+    if (!count_bytes(&decoder->pinned_bytes, bytes))
+        return cudaErrorMemoryAllocation;
+    if (CONVOY_CUDA_BESIDE(&ignored, cudaMallocHost, (memory, bytes)) == 0)
+        return cudaSuccess;
+    atomic_fetch_sub(&decoder->pinned_bytes, bytes);
+    return cudaErrorMemoryAllocation;
+}
+
+static int release_pinned(void *context, void *memory, size_t bytes, cudaStream_t stream)
+{
+    struct convoy_jpeg_decoder *decoder = context;
+    struct convoy_error ignored;
+    (void)stream;
+    atomic_fetch_sub(&decoder->pinned_bytes, bytes);
+    return CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (memory)) == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gpu *gpu)
+{
+    struct convoy_error error;
+    struct convoy_jpeg_decoder *decoder = calloc(1, sizeof(*decoder));
+    int failed = decoder == NULL ? convoy_fail(&error, -ENOMEM, "out of memory")
+                                 : convoy_nvjpeg_open(&decoder->library.nvjpeg, &error);
+    if (failed) {
+        convoy_cuda_log(gpu, "info", "JPEG files are decoded by the processor: %s", error.message);
+        free(decoder);
+        return NULL;
+    }
+    decoder->gpu = gpu;
+    decoder->device = (struct convoy_nvjpeg_device_allocator){allocate_device, release_device, decoder};
+    decoder->pinned = (struct convoy_nvjpeg_pinned_allocator){allocate_pinned, release_pinned, decoder};
+    decoder->last = &decoder->first;
+    pthread_mutex_init(&decoder->lock, NULL);
+    pthread_cond_init(&decoder->changed, NULL);
+    return decoder;
+}
+
+static void stop_threads(struct convoy_jpeg_decoder *decoder)
+{
+    pthread_mutex_lock(&decoder->lock);
+    decoder->closing = true;
+    pthread_cond_broadcast(&decoder->changed);
+    pthread_mutex_unlock(&decoder->lock);
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++)
+        if (decoder->workers[i].runs)
+            pthread_join(decoder->workers[i].thread, NULL);
+}
+
+/* What reserve() made. */
+static void free_states(struct convoy_jpeg_decoder *decoder)
+{
+    stop_threads(decoder);
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++)
+        convoy_jpeg_state_free(&decoder->workers[i].state);
+    memset(decoder->workers, 0, sizeof(decoder->workers));
+    if (decoder->library.handle != NULL)
+        (void)decoder->library.nvjpeg.destroy(decoder->library.handle);
+    decoder->library.handle = NULL;
+    decoder->closing = false;
+}
+
+void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder)
+{
+    if (decoder == NULL)
+        return;
+    free_states(decoder);
+    convoy_nvjpeg_close(&decoder->library.nvjpeg);
+    pthread_cond_destroy(&decoder->changed);
+    pthread_mutex_destroy(&decoder->lock);
+    free(decoder);
+}
+
+/* Waits for a task; NULL when the decoder is closed. */
+static struct convoy_jpeg_task *next_task(struct worker *worker)
+{
+    struct convoy_jpeg_decoder *decoder = worker->decoder;
+    pthread_mutex_lock(&decoder->lock);
+    while (!decoder->closing && (worker->held || decoder->first == NULL))
+        pthread_cond_wait(&decoder->changed, &decoder->lock);
+    struct convoy_jpeg_task *task = decoder->closing ? NULL : decoder->first;
+    if (task != NULL) {
+        decoder->first = task->next;
+        if (decoder->first == NULL)
+            decoder->last = &decoder->first;
+        worker->held = true;
+        task->state = &worker->state;
+        worker->state.swap = worker->state.wanted;
+        worker->state.wanted = (struct convoy_jpeg_rows){0};
+    }
+    pthread_mutex_unlock(&decoder->lock);
+    return task;
+}
+
+static void *run_tasks(void *context)
+{
+    struct worker *worker = context;
+    struct convoy_error error = {0};
+    int failed = CONVOY_CUDA_BESIDE(&error, cudaSetDevice, (worker->decoder->gpu->index));
+    struct convoy_jpeg_task *task;
+    while ((task = next_task(worker)) != NULL) {
+        task->code = failed;
+        task->error = error;
+        if (!failed)
+            task->code = convoy_jpeg_state_run(&worker->state, task, &task->error);
+        atomic_store_explicit(&task->ended, true, memory_order_release);
+    }
+    return NULL;
+}
+
+/* Tries one way of decoding with the first state. */
+static int try_library(struct convoy_jpeg_decoder *decoder, int backend, int output,
+                       struct convoy_error *error)
+{
+    struct convoy_jpeg_library *library = &decoder->library;
+    struct convoy_jpeg_state *state = &decoder->workers[0].state;
+    library->output = output;
+    int status = library->nvjpeg.create(backend, &decoder->device, &decoder->pinned, 0, &library->handle);
+    if (status != CONVOY_NVJPEG_SUCCESS) {
+        library->handle = NULL;
+        return convoy_fail(error, -ENOTSUP, "nvjpegCreateExV2: %s", convoy_nvjpeg_status_text(status));
+    }
+    int failed = convoy_jpeg_state_make(state, library, error);
+    if (!failed)
+        failed = convoy_jpeg_probe(&library->nvjpeg, library->handle, state->nvjpeg, output, state->planes,
+                                   state->stream, error);
+    state->batch = 0; /* the probe's was another one */
+    if (failed)
+        free_states(decoder);
+    return failed;
+}
+
+static void say_what(const struct convoy_jpeg_decoder *decoder, const char *what)
+{
+    int version[3] = {0};
+    for (int i = 0; i < 3; i++)
+        (void)decoder->library.nvjpeg.get_property(i, &version[i]);
+    convoy_cuda_log(decoder->gpu, "info", "JPEG files are decoded by %s (nvJPEG %d.%d.%d)", what, version[0],
+                    version[1], version[2]);
+}
+
+/* Makes the library ready in the best way that works here. */
+static int find_way(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    static const struct {
+        int backend, output;
+        const char *name;
+    } ways[] = {{CONVOY_NVJPEG_HARDWARE, CONVOY_NVJPEG_YUV, "the GPU's JPEG engines"},
+                {CONVOY_NVJPEG_HARDWARE, CONVOY_NVJPEG_UNCHANGED, "the GPU's JPEG engines"},
+                {CONVOY_NVJPEG_GPU_HYBRID, CONVOY_NVJPEG_YUV, "nvJPEG's kernels"},
+                {CONVOY_NVJPEG_GPU_HYBRID, CONVOY_NVJPEG_UNCHANGED, "nvJPEG's kernels"}};
+    int failed = -ENOTSUP;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && failed == -ENOTSUP; i++) {
+        failed = try_library(decoder, ways[i].backend, ways[i].output, error);
+        if (failed == 0)
+            say_what(decoder, ways[i].name);
+        else if (failed == -ENOTSUP)
+            convoy_cuda_log(decoder->gpu, "debug", "JPEG files cannot be decoded by %s: %s", ways[i].name,
+                            error->message);
+    }
+    return failed;
+}
+
+static int start_threads(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    int failed = 0;
+    for (int i = 0; i < CONVOY_JPEG_STATES && !failed; i++) {
+        struct worker *worker = &decoder->workers[i];
+        worker->decoder = decoder;
+        if (i > 0) /* the first one is there */
+            failed = convoy_jpeg_state_make(&worker->state, &decoder->library, error);
+        if (!failed && (failed = -pthread_create(&worker->thread, NULL, run_tasks, worker)) != 0)
+            failed = convoy_fail(error, -ENOTSUP, "no thread can be made: %s", strerror(-failed));
+        worker->runs = !failed;
+    }
+    return failed;
+}
+
+static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    if (decoder->refused) {
+        *error = decoder->why;
+        return -ENOTSUP;
+    }
+    int failed = find_way(decoder, error);
+    if (!failed && (failed = start_threads(decoder, error)) != 0)
+        free_states(decoder);
+    decoder->prepared = !failed;
+    if (failed == -ENOTSUP) {
+        decoder->refused = true;
+        decoder->why = *error;
+    }
+    return failed;
+}
+
+int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
+                                struct convoy_error *error)
+{
+    if (rows > CONVOY_JPEG_ROWS_MAX)
+        rows = CONVOY_JPEG_ROWS_MAX;
+    if (image_bytes > ROWS_BYTES / rows)
+        return convoy_fail(error, -ENOTSUP, "%u rows of %zu bytes are more than %zu MiB", rows, image_bytes,
+                           ROWS_BYTES >> 20);
+    int failed = decoder->prepared ? 0 : prepare(decoder, error);
+    pthread_mutex_lock(&decoder->lock);
+    for (int i = 0; i < CONVOY_JPEG_STATES && !failed; i++)
+        failed = convoy_jpeg_state_reserve(&decoder->workers[i].state, rows * image_bytes, error);
+    pthread_mutex_unlock(&decoder->lock);
+    return failed;
+}
+
+uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder)
+{
+    if (decoder == NULL || !decoder->prepared)
+        return 0;
+    uint64_t bytes = atomic_load(&decoder->device_bytes);
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++)
+        bytes += decoder->workers[i].state.reserved + CONVOY_JPEG_PLANES_BYTES +
+                 CONVOY_JPEG_TABLES_NUMBERS * sizeof(int32_t);
+    return bytes;
+}
+
+void convoy_jpeg_decoder_submit(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task)
+{
+    task->next = NULL;
+    task->code = 0;
+    atomic_store_explicit(&task->ended, false, memory_order_relaxed);
+    pthread_mutex_lock(&decoder->lock);
+    *decoder->last = task;
+    decoder->last = &task->next;
+    pthread_cond_broadcast(&decoder->changed);
+    pthread_mutex_unlock(&decoder->lock);
+}
+
+bool convoy_jpeg_task_ended(const struct convoy_jpeg_task *task)
+{
+    return atomic_load_explicit(&task->ended, memory_order_acquire);
+}
+
+int convoy_jpeg_task_release(struct convoy_jpeg_task *task, cudaStream_t stream, struct convoy_error *error)
+{
+    struct convoy_jpeg_state *state = task->state;
+    struct worker *worker = (struct worker *)(void *)((char *)state - offsetof(struct worker, state));
+    struct convoy_jpeg_decoder *decoder = worker->decoder;
+    int failed = CONVOY_CUDA(error, cudaEventRecord, (state->taken, stream));
+    if (failed)
+        return failed;
+    state->was_taken = true;
+    pthread_mutex_lock(&decoder->lock);
+    worker->held = false;
+    pthread_cond_broadcast(&decoder->changed);
+    pthread_mutex_unlock(&decoder->lock);
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* Jobs of JPEG files, decoded by nvJPEG: the chip's JPEG engines where it has them, otherwise its kernels. A
+ * job's files become rows of 8-bit pixels in device memory (CONVOY_LAYOUT_U8_HWC), which the compute thread
+ * copies to where a network reads them.
+ *
+ * A decoder has several states: a thread, a stream and memory each. A state's thread takes the oldest job,
+ * checks its files (jpeg_file.h), has them decoded in rounds that fit its memory, and launches a kernel that
+ * turns, resizes and crops (kernels/fit_images.h). So the compute thread waits for none of this, several jobs
+ * are decoded beside each other, and networks run meanwhile.
+ *
+ *     compute thread    submit ────────────────▶ ended? ─▶ copy of the rows, network ─▶ release
+ *     state's thread            check, decode, fit                                       next job
+ *
+ * A file that cannot be decoded is marked in its job, and its row is zeros; others are not touched. Where a
+ * batch fails as a whole, it is decoded in halves until the files are found.
+ *
+ * Memory: all of it is allocated by convoy_jpeg_decoder_reserve(), except what nvJPEG keeps for itself, which
+ * is bounded.
+ *
+ * Threads: the compute thread calls all of this, but for what says otherwise. */
+#ifndef CONVOY_ENGINE_CUDA_JPEG_DECODER_H
+#define CONVOY_ENGINE_CUDA_JPEG_DECODER_H
+
+#include "engine/cuda/decode/jpeg_task.h"
+#include "engine/cuda/runtime/gpu.h"
+
+#define CONVOY_JPEG_STATES 4 /* jobs that are decoded at once */
+
+struct convoy_jpeg_decoder;
+
+/* Opens the library, which takes a millisecond and no device memory. NULL if that cannot be; then, and
+ * otherwise, a line of the log says so. Before the worker confines itself. */
+struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gpu *gpu);
+/* No task may be under way. NULL is allowed. */
+void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder);
+
+/* Prepares for jobs of up to `rows` rows of image_bytes. The first call makes the states and decodes a
+ * picture that is known. Tasks may be under way. -ENOTSUP: this device cannot, or rows are too large;
+ * -ENOMEM: it lacks memory; else the device is lost. After an error jobs of such rows may not be submitted;
+ * others that were prepared for still may. */
+int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
+                                struct convoy_error *error);
+
+/* Device memory that it holds, in bytes, nvJPEG's own included. NULL is allowed. */
+uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder);
+
+/* Queues a task. */
+void convoy_jpeg_decoder_submit(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task);
+/* True once it has ended. Costs a load. */
+bool convoy_jpeg_task_ended(const struct convoy_jpeg_task *task);
+/* After it has ended and what reads its images is in the stream: the state may go on when the stream has come
+ * that far. 0 or as convoy_cuda_check(). */
+int convoy_jpeg_task_release(struct convoy_jpeg_task *task, cudaStream_t stream, struct convoy_error *error);
+
+#endif

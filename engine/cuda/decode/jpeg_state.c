@@ -1,0 +1,332 @@
+#include "engine/cuda/decode/jpeg_state.h"
+
+#include "engine/base/clock.h"
+#include "engine/cuda/decode/jpeg_file.h"
+#include "engine/cuda/runtime/calls.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PLANE_ALIGN 256 /* bytes, of a plane */
+#define LINE_ALIGN  128 /* of its lines */
+/* What lies where nothing was decoded, should a decoder leave a sample out: never another picture. */
+#define NO_SAMPLE 128
+
+static size_t rounded(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+int convoy_jpeg_state_make(struct convoy_jpeg_state *state, const struct convoy_jpeg_library *library,
+                           struct convoy_error *error)
+{
+    const size_t bytes = CONVOY_JPEG_ROWS_MAX * sizeof(struct convoy_fit_picture);
+    state->library = library;
+    int failed =
+        CONVOY_CUDA_BESIDE(error, cudaStreamCreateWithFlags, (&state->stream, cudaStreamNonBlocking));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventCreateWithFlags,
+                                    (&state->done, cudaEventBlockingSync | cudaEventDisableTiming));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventCreateWithFlags, (&state->taken, cudaEventDisableTiming));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&state->planes, CONVOY_JPEG_PLANES_BYTES));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMallocHost, ((void **)&state->pictures, bytes));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&state->device_pictures, bytes));
+    if (!failed)
+        failed = convoy_jpeg_tables_make(&state->tables, error);
+    if (failed)
+        return failed;
+    int status = library->nvjpeg.state_create(library->handle, &state->nvjpeg);
+    if (status != CONVOY_NVJPEG_SUCCESS) {
+        state->nvjpeg = NULL;
+        return convoy_fail(error, -ENOTSUP, "nvjpegJpegStateCreate: %s", convoy_nvjpeg_status_text(status));
+    }
+    return 0;
+}
+
+void convoy_jpeg_state_free(struct convoy_jpeg_state *state)
+{
+    struct convoy_error ignored;
+    if (state->nvjpeg != NULL)
+        (void)state->library->nvjpeg.state_destroy(state->nvjpeg);
+    convoy_jpeg_tables_free(&state->tables);
+    if (state->pictures != NULL)
+        (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->pictures));
+    void *const memory[] = {state->planes, state->rows.images, state->wanted.images, state->swap.images,
+                            state->device_pictures};
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        if (memory[i] != NULL)
+            (void)CONVOY_CUDA_BESIDE(&ignored, cudaFree, (memory[i]));
+    if (state->done != NULL)
+        (void)CONVOY_CUDA_BESIDE(&ignored, cudaEventDestroy, (state->done));
+    if (state->taken != NULL)
+        (void)CONVOY_CUDA_BESIDE(&ignored, cudaEventDestroy, (state->taken));
+    if (state->stream != NULL)
+        (void)CONVOY_CUDA_BESIDE(&ignored, cudaStreamDestroy, (state->stream));
+    memset(state, 0, sizeof(*state));
+}
+
+int convoy_jpeg_state_reserve(struct convoy_jpeg_state *state, size_t bytes, struct convoy_error *error)
+{
+    struct convoy_error ignored;
+    uint8_t *images = NULL;
+    if (bytes <= state->reserved)
+        return 0;
+    int failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&images, bytes));
+    if (failed)
+        return failed;
+    if (state->wanted.images != NULL) /* no job came since */
+        (void)CONVOY_CUDA_BESIDE(&ignored, cudaFree, (state->wanted.images));
+    state->wanted = (struct convoy_jpeg_rows){images, bytes};
+    state->reserved = bytes;
+    return 0;
+}
+
+/* The rows of the job before may still be read by the stream that they were taken to. */
+static int swap_rows(struct convoy_jpeg_state *state, struct convoy_error *error)
+{
+    struct convoy_jpeg_rows old = state->rows;
+    int failed = 0;
+    if (state->swap.images == NULL)
+        return 0;
+    state->rows = state->swap;
+    state->swap = (struct convoy_jpeg_rows){0};
+    if (old.images == NULL)
+        return 0;
+    if (state->was_taken)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->taken));
+    return failed ? failed : CONVOY_CUDA_BESIDE(error, cudaFree, (old.images));
+}
+
+/* Is the file what its header says, in the eyes of nvJPEG, too? */
+static bool agrees(const struct convoy_jpeg_library *library, const struct convoy_jpeg_row *row,
+                   const uint8_t *bytes, const struct convoy_jpeg_file *file)
+{
+    int components = 0, sampling = 0;
+    int widths[CONVOY_NVJPEG_COMPONENTS] = {0}, heights[CONVOY_NVJPEG_COMPONENTS] = {0};
+    if (file->width != row->width || file->height != row->height || file->components != row->components ||
+        library->nvjpeg.get_image_info(library->handle, bytes, file->length, &components, &sampling, widths,
+                                       heights) != CONVOY_NVJPEG_SUCCESS ||
+        (uint32_t)components != file->components || (uint32_t)widths[0] != file->width ||
+        (uint32_t)heights[0] != file->height)
+        return false;
+    int width = (int)((file->width + file->half_x) >> file->half_x);
+    int height = (int)((file->height + file->half_y) >> file->half_y);
+    for (int i = 1; i < components; i++)
+        if (widths[i] != width || heights[i] != height)
+            return false;
+    return true;
+}
+
+/* How a row is begun. */
+enum begun { READY, UNDECODABLE, NO_ROOM };
+
+/* Finds room for the planes of a file: what it would take, and where they would lie. */
+static enum begun place_planes(struct convoy_jpeg_state *state, const struct convoy_jpeg_file *file,
+                               struct convoy_fit_picture *picture, struct convoy_nvjpeg_image *image)
+{
+    size_t used = state->planes_used;
+    picture->chroma_width = (int32_t)((file->width + file->half_x) >> file->half_x);
+    picture->chroma_height = (int32_t)((file->height + file->half_y) >> file->half_y);
+    memset(image, 0, sizeof(*image));
+    for (uint32_t i = 0; i < file->components; i++) {
+        size_t pitch = rounded(i == 0 ? file->width : (uint32_t)picture->chroma_width, LINE_ALIGN);
+        image->channel[i] = state->planes + used;
+        image->pitch[i] = pitch;
+        picture->planes[i] = image->channel[i];
+        picture->pitch[i] = (int32_t)pitch;
+        used += rounded(pitch * (i == 0 ? file->height : (uint32_t)picture->chroma_height), PLANE_ALIGN);
+    }
+    if (used - state->planes_used > CONVOY_JPEG_PLANES_BYTES)
+        return UNDECODABLE;
+    if (used > CONVOY_JPEG_PLANES_BYTES)
+        return NO_ROOM;
+    state->planes_used = used;
+    return READY;
+}
+
+/* The tables of both axes. */
+static enum begun place_tables(struct convoy_jpeg_state *state, const struct convoy_image_fitting *fitting,
+                               const struct convoy_jpeg_row *row, struct convoy_fit_picture *picture)
+{
+    struct convoy_resampling resampling;
+    bool turned = row->orientation >= 5;
+    convoy_resampling_choose(fitting, turned ? row->height : row->width, turned ? row->width : row->height,
+                             &resampling);
+    const struct convoy_resampling_axis *const axes[2] = {&resampling.x, &resampling.y};
+    const struct convoy_jpeg_table *found[2] = {NULL, NULL};
+    size_t numbers = 0;
+    for (int i = 0; i < 2; i++) {
+        size_t taps = convoy_resampling_taps(axes[i]);
+        numbers += (size_t)axes[i]->out * (2 + taps);
+        if (taps == 0 || numbers > CONVOY_JPEG_TABLES_NUMBERS)
+            return UNDECODABLE;
+        found[i] = convoy_jpeg_tables_get(&state->tables, axes[i], taps);
+    }
+    if (found[0] == NULL || found[1] == NULL)
+        return NO_ROOM;
+    picture->rows_first = resampling.rows_first;
+    picture->x = (struct convoy_fit_axis){state->tables.device + found[0]->at, (int32_t)found[0]->taps,
+                                          resampling.x.out, resampling.left};
+    picture->y = (struct convoy_fit_axis){state->tables.device + found[1]->at, (int32_t)found[1]->taps,
+                                          resampling.y.out, resampling.top};
+    return READY;
+}
+
+/* Checks a row and adds it to the round. */
+static enum begun begin_row(struct convoy_jpeg_state *state, const struct convoy_jpeg_task *task,
+                            uint32_t number)
+{
+    size_t at = (size_t)number * CONVOY_JPEG_ROW_BYTES;
+    const uint8_t *place = (const uint8_t *)task->input + at;
+    struct convoy_jpeg_row row = {0};
+    struct convoy_fit_picture *picture = &state->pictures[number];
+    struct convoy_jpeg_files *files = &state->files;
+    struct convoy_jpeg_file file;
+    *picture = (struct convoy_fit_picture){.form = CONVOY_FIT_MISSING};
+    /* A copy: it lies in memory that another process can write. */
+    if (at + sizeof(row) <= task->input_bytes)
+        memcpy(&row, place, sizeof(row));
+    if (!convoy_jpeg_row_valid(&row, task->input_bytes - at) ||
+        !convoy_jpeg_file_read(place + row.offset, row.length, &file) ||
+        !agrees(state->library, &row, place + row.offset, &file))
+        return UNDECODABLE;
+    size_t used = state->planes_used;
+    enum begun begun = place_planes(state, &file, picture, &files->images[files->count]);
+    if (begun == READY)
+        begun = place_tables(state, task->fitting, &row, picture);
+    if (begun != READY) {
+        state->planes_used = used;
+        return begun;
+    }
+    picture->form = file.components == 1 ? CONVOY_FIT_GREY : CONVOY_FIT_YCC;
+    picture->width = row.width;
+    picture->height = row.height;
+    picture->half_x = (int32_t)file.half_x;
+    picture->half_y = (int32_t)file.half_y;
+    picture->orientation = row.orientation;
+    files->data[files->count] = place + row.offset;
+    files->lengths[files->count] = file.length;
+    files->rows[files->count++] = number;
+    return READY;
+}
+
+static void give_up_row(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task, uint32_t row)
+{
+    state->pictures[row].form = CONVOY_FIT_MISSING;
+    task->undecoded[row / 64] |= (uint64_t)1 << row % 64;
+}
+
+/* Decodes files of the round; of a batch that fails each half, down to the files that are to blame. */
+static int decode(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task, uint32_t first,
+                  uint32_t count, struct convoy_error *error)
+{
+    const struct convoy_jpeg_library *library = state->library;
+    struct convoy_jpeg_files *files = &state->files;
+    int status = CONVOY_NVJPEG_SUCCESS;
+    if (count == 0)
+        return 0;
+    if (state->batch != count)
+        status =
+            library->nvjpeg.batch_initialize(library->handle, state->nvjpeg, (int)count, 1, library->output);
+    state->batch = count;
+    if (status == CONVOY_NVJPEG_SUCCESS)
+        status = library->nvjpeg.batch_decode(library->handle, state->nvjpeg, files->data + first,
+                                              files->lengths + first, files->images + first, state->stream);
+    if (status == CONVOY_NVJPEG_SUCCESS)
+        return 0;
+    state->batch = 0;
+    /* What the files are to blame for leaves the device as it was. */
+    int failed = CONVOY_CUDA_BESIDE(error, cudaStreamSynchronize, (state->stream));
+    if (failed)
+        return convoy_fail_in(error, failed, "nvjpegDecodeBatched (%s)", convoy_nvjpeg_status_text(status));
+    if (count == 1) {
+        give_up_row(state, task, files->rows[first]);
+        return 0;
+    }
+    failed = decode(state, task, first, count / 2, error);
+    return failed ? failed : decode(state, task, first + count / 2, count - count / 2, error);
+}
+
+static struct convoy_fit_job fit_job(const struct convoy_jpeg_state *state,
+                                     const struct convoy_jpeg_task *task, uint32_t first, uint32_t rows)
+{
+    const struct convoy_image_fitting *fitting = task->fitting;
+    const uint8_t *rgb = fitting->color;
+    struct convoy_fit_job job = {.pictures = state->device_pictures + first,
+                                 .rows = (int)rows,
+                                 .images = state->rows.images + first * task->image_bytes,
+                                 .image_bytes = (int64_t)task->image_bytes,
+                                 .width = (int)fitting->width,
+                                 .height = (int)fitting->height,
+                                 .channels = (int)fitting->channels,
+                                 .bgr = fitting->bgr};
+    for (int c = 0; c < 3; c++)
+        job.color[c] = rgb[fitting->bgr ? 2 - c : c];
+    if (fitting->channels == 1)
+        job.color[0] = (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
+    return job;
+}
+
+/* Makes rows from `first` on, as many as there is room for; *next is the first that is left. */
+static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task, uint32_t first,
+                     uint32_t *next, struct convoy_error *error)
+{
+    enum begun begun = READY;
+    state->planes_used = 0;
+    state->files.count = 0;
+    for (*next = first; *next < task->rows; ++*next) {
+        begun = begin_row(state, task, *next);
+        if (begun == NO_ROOM)
+            break;
+        if (begun == UNDECODABLE)
+            give_up_row(state, task, *next);
+    }
+    uint32_t rows = *next - first;
+    int failed = 0;
+    if (begun == NO_ROOM && rows == 0) {
+        /* Its planes have room, so it is the tables that are full, of what other jobs needed. */
+        failed = CONVOY_CUDA_BESIDE(error, cudaStreamSynchronize, (state->stream));
+        convoy_jpeg_tables_forget(&state->tables);
+        return failed;
+    }
+    if (state->planes_used > 0)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMemsetAsync,
+                                    (state->planes, NO_SAMPLE, state->planes_used, state->stream));
+    if (!failed)
+        failed = decode(state, task, 0, state->files.count, error);
+    if (!failed)
+        failed = convoy_jpeg_tables_upload(&state->tables, state->stream, error);
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMemcpyAsync,
+                                    (state->device_pictures + first, state->pictures + first,
+                                     rows * sizeof(*state->pictures), cudaMemcpyHostToDevice, state->stream));
+    if (failed)
+        return failed;
+    const struct convoy_fit_job job = fit_job(state, task, first, rows);
+    convoy_cuda_count_beside(CONVOY_CUDA_cudaLaunchKernelExC);
+    return convoy_cuda_check(convoy_launch_fit_images(&job, state->stream), "fit_images", error);
+}
+
+int convoy_jpeg_state_run(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task,
+                          struct convoy_error *error)
+{
+    uint64_t begun_us = convoy_now_us();
+    int failed = 0;
+    memset(task->undecoded, 0, sizeof(task->undecoded));
+    failed = swap_rows(state, error);
+    task->images = state->rows.images;
+    if (state->was_taken && !failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaStreamWaitEvent, (state->stream, state->taken, 0));
+    for (uint32_t first = 0; first < task->rows && !failed;)
+        failed = run_round(state, task, first, &first, error);
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventRecord, (state->done, state->stream));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->done));
+    task->decode_us = (float)(convoy_now_us() - begun_us);
+    return failed;
+}

@@ -1,0 +1,78 @@
+/* Copies into the shared memory of all blocks of a cluster at once (multicast), and arrivals at barriers of
+ * other blocks: what tensor_copy.cuh and bulk_copy.cuh do within a block. Both name a place by where it lies
+ * in the caller's own shared memory; the rules of cluster.cuh hold: a first convoy_cluster_sync() after the
+ * barriers were made, and one before any of the blocks ends. */
+#ifndef CONVOY_KERNELS_CLUSTER_COPY_CUH
+#define CONVOY_KERNELS_CLUSTER_COPY_CUH
+
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/tensor_copy.cuh"
+
+/* How often a copy arrives at the barriers besides its bytes. The emulation counts no bytes, so there each
+ * copy arrives once, and a barrier expects that many arrivals more. */
+#ifdef __CUDACC__
+#define CONVOY_COPY_TO_ALL_ARRIVES 0
+#else
+#define CONVOY_COPY_TO_ALL_ARRIVES 1
+#endif
+
+#ifdef __CUDACC__
+
+#if __CUDA_ARCH__ >= 900
+#define CONVOY_SM90_CODE(code) code
+#else
+#define CONVOY_SM90_CODE(code)
+#endif
+
+/* convoy_copy_row() into each of the blocks 0 to blocks - 1 of the cluster; counted at the barrier of each.
+ */
+static __device__ __forceinline__ void convoy_copy_row_to_all(void *shared, const void *global, int bytes,
+                                                              uint64_t *barrier, int blocks)
+{
+    CONVOY_SM90_CODE(
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                     "[%0], [%1], %2, [%3], %4;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+                     "l"(global), "r"(bytes), "r"(convoy_barrier_address(barrier)),
+                     "h"((uint16_t)((1u << blocks) - 1))
+                     : "memory");)
+}
+
+/* convoy_barrier_arrive_if() at the barrier of block rank, which may be one's own. */
+static __device__ __forceinline__ void convoy_barrier_arrive_at(bool mine, uint64_t *barrier, int rank)
+{
+    CONVOY_SM90_CODE(
+        asm volatile("{.reg .pred mine;\n\t"
+                     ".reg .b32 there;\n\t"
+                     "setp.ne.u32 mine, %1, 0;\n\t"
+                     "@mine mapa.shared::cluster.u32 there, %0, %2;\n\t"
+                     "@mine mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(
+                         convoy_barrier_address(barrier)),
+                     "r"((int)mine), "r"(rank)
+                     : "memory");)
+}
+
+#undef CONVOY_SM90_CODE
+
+#else
+
+static inline void convoy_copy_row_to_all(void *shared, const void *global, int bytes, uint64_t *barrier,
+                                          int blocks)
+{
+    for (int rank = 0; rank < blocks; rank++) {
+        for (int at = 0; at < bytes; at += 16)
+            memcpy(convoy_emulated_cluster_place((char *)shared + at, rank, 16), (const char *)global + at,
+                   16);
+        convoy_emulated_barrier_arrive(
+            (uint64_t *)convoy_emulated_cluster_place(barrier, rank, sizeof *barrier));
+    }
+}
+
+static inline void convoy_barrier_arrive_at(bool mine, uint64_t *barrier, int rank)
+{
+    if (mine)
+        convoy_emulated_barrier_arrive(
+            (uint64_t *)convoy_emulated_cluster_place(barrier, rank, sizeof *barrier));
+}
+
+#endif
+#endif

@@ -1,0 +1,73 @@
+/* The kernels of conv_turns.cuh in the list of convolutions: nhwc_turns:ROWSxTILES/STAGESxBLOCKS.
+ * Compute capability 9.0 alone.
+ *
+ * Floor: inputs, weights and outputs once through device memory, or the products at the tensor cores' rate,
+ * whichever is longer. */
+#include "kernels/nhwc/conv_turns.cuh"
+
+/* Pieces of 64 rows of a tile, tiles of 8 columns, stages, places for results, blocks of a cluster. */
+#define TURNS_INSTANCES(X)                                                                                   \
+    X(2, 16, 5, 1, 1)                                                                                        \
+    X(2, 16, 5, 1, 2)                                                                                        \
+    X(1, 32, 4, 1, 2)                                                                                        \
+    X(2, 8, 6, 2, 2)
+
+#define DEPTH      64
+#define L2_BYTES   24.0   /* a cycle, of a multiprocessor where all ask */
+#define END_CYCLES 1800.0 /* of a tile of 128 x 128: made up */
+
+template <int ROWS, int NT, int STAGES, int BUFFERS, int CLUSTER>
+static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
+                          cudaStream_t stream)
+{
+    using tile = nhwc_turns_tile<ROWS, NT, DEPTH, STAGES, BUFFERS>;
+    struct nhwc_job job = {};
+    cudaError_t error = nhwc_describe(s, operands, DEPTH, tile::M, tile::N, tile::PANEL, &job);
+    if (error != cudaSuccess)
+        return error;
+    int shares = (int)convoy_div_up(job.tiles / job.tiles_n, CLUSTER) * job.tiles_n;
+    int clusters = NHWC_SMS / CLUSTER > 1 ? NHWC_SMS / CLUSTER : 1;
+    clusters = shares < clusters ? shares : clusters;
+    return convoy_launch_as(
+        convoy_launch_form{CLUSTER, true}, nhwc_conv_turns<ROWS, NT, DEPTH, STAGES, BUFFERS, CLUSTER>,
+        dim3((unsigned)(clusters * CLUSTER)), dim3(tile::THREADS), tile::SHARED_BYTES, stream, job);
+}
+
+/* A tile's products and copies, or half of the time in which a warpgroup makes one, whichever is longer. */
+template <int ROWS, int NT, int CLUSTER> static float estimate(const struct convoy_conv_shape *s)
+{
+    int m = ROWS * NHWC_PIECE, n = NT * 8, chunks = nhwc_chunks_of(s, DEPTH);
+    int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
+    double product = n / 2.0, read = 16.0 + n / 4.0;
+    double products = ROWS * (DEPTH / 16) * (product > read ? product : read);
+    double copies = (m + n / CLUSTER) * DEPTH * 2 / L2_BYTES;
+    double all = chunks * (products > copies ? products : copies);
+    double one = (all + END_CYCLES * m * n / (128 * 128)) / NHWC_TURNS;
+    double turns = (double)convoy_div_up(tiles, CONVOY_ESTIMATE_SMS);
+    return nhwc_estimate(turns * (all > one ? all : one) + END_CYCLES + NHWC_START_CYCLES,
+                         nhwc_floor_us(s) * 1.1);
+}
+
+static bool takes(const struct convoy_conv_shape *s)
+{
+    int rest = nhwc_tap_channels(s) % DEPTH;
+    return (rest == 0 || rest > DEPTH / 2) && nhwc_takes(s);
+}
+
+template <int CLUSTER> static bool takes_in(const struct convoy_conv_shape *s)
+{
+    return takes(s) && (CLUSTER == 1 || convoy_has_clusters());
+}
+
+#define TURNS(ROWS, NT, STAGES, BUFFERS, CLUSTER)                                                            \
+    {"nhwc_turns:" #ROWS "x" #NT "/" #STAGES "x" #CLUSTER,                                                   \
+     CONVOY_COMPUTE_FP16,                                                                                    \
+     takes_in<CLUSTER>,                                                                                      \
+     estimate<ROWS, NT, CLUSTER>,                                                                            \
+     nhwc_packed_floats<DEPTH>,                                                                              \
+     nhwc_pack<DEPTH>,                                                                                       \
+     convoy_no_scratch,                                                                                      \
+     launch<ROWS, NT, STAGES, BUFFERS, CLUSTER>,                                                             \
+     true},
+
+const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS] = {TURNS_INSTANCES(TURNS)};

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Photographs over HTTP: JPEGs of 500 x 375 and 1920 x 1080 to a network, decoded by the GPU's engines and by the front, in turns; 256
+# connections and one. Beside them the engines alone, the network alone, and a bare server that takes the same bodies.
+#   tests/bench/photographs.sh [MODEL.onnx|SOURCE:NAME [ROUNDS [SECONDS [PRECISION]]]]     torchvision:resnet50 3 5 fp16
+# A network of torchvision or timm is exported first (networks_export.py; needs PyTorch). Without PyTorch, or a GPU: cifar10-resnet.
+# shellcheck source=tests/bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+network=${1:-torchvision:resnet50} rounds=${2:-3} seconds=${3:-5} precision=${4:-fp16}
+needs wrk wrk
+backend_here cuda mhd_least
+options='' many=256 asked=200
+if [ -n "$emulated" ]; then
+  echo "On an emulated GPU: the figures say nothing."
+  LD_LIBRARY_PATH=$(cd "$(dirname "$emulated")/nvjpeg" && pwd)
+  export LD_LIBRARY_PATH
+  network=pixels rounds=1 seconds=3 many=4 asked=5 options=', "tune": "off", "batching": {"max_batch": 4}, "worker": {"hang_timeout_ms": 20000}'
+fi
+
+model=$work/models/net
+rm -rf "$measured"
+mkdir -p "$model/1"
+input='{"preset": "imagenet"}'
+case $network in
+  pixels)
+    rm -r "$model"
+    "$python" tests/tools/pixel_model.py "$model" 3 8 8
+    ;;
+  *:*)
+    if ! "$python" tests/bench/networks_export.py "$network" "$model/1/model.onnx" >"$work/export" 2>&1; then
+      echo "$network cannot be exported ($(tail -n 1 "$work/export")): cifar10-resnet instead"
+      network=models/cifar10-resnet/1/model.onnx input='{}'
+      cp "$network" "$model/1/model.onnx"
+    fi
+    ;;
+  *)
+    cp "$network" "$model/1/model.onnx"
+    [[ $network != models/* ]] || input='{}'
+    ;;
+esac
+[ "$network" = pixels ] || printf '{"input": %s, "precision": "%s"}' "$input" "$precision" >"$model/config.json"
+printf '{"images": {"decoder": "auto"}%s}' "$options" >"$work/config.json"
+
+for size in "500 375" "1920 1080"; do
+  read -r width height <<<"$size"
+  for i in 1 2 3 4; do
+    "$python" tests/bench/photograph.py "$width" "$height" "$work/$width-$i.jpg" || die "Pillow is missing (Debian package python3-pil)"
+  done
+done
+start_least echo
+serve cuda --config "$work/config.json" --models "$work/models"
+until_tuned cuda
+worker=$(pgrep -P "$daemon" convoy-worker)
+grep -o 'text="JPEG files[^"]*"' "$work/log" || echo "the log says nothing of JPEG files"
+
+# timed NAME URL CONNECTIONS: a round; appends "rate p50 p99 errors us" to $work/NAME: processor time a picture, front and worker.
+timed() {
+  local before result
+  before=$(ticks "$daemon" "$worker")
+  result=$(drive "$2" "$3" "$seconds")
+  echo "$result $(awk -v t="$(($(ticks "$daemon" "$worker") - before))" -v n="${result%% *}" -v s="$seconds" \
+    'BEGIN { printf "%.1f", (n > 0 ? t * 10000 / (n * s) : 0) }')" >>"$work/$1"
+}
+# show TITLE NAME
+show() {
+  printf '  %-28s %8s pictures/s, p50 %7.2f ms, p99 %7.2f ms, %7s us of processor time, errors %s\n' "$1" "$(median 1 <"$work/$2")" \
+    "$(median 2 <"$work/$2" | awk '{ print $1 / 1000 }')" "$(median 3 <"$work/$2" | awk '{ print $1 / 1000 }')" "$(median 5 <"$work/$2")" \
+    "$(awk '{ s += $4 } END { print s + 0 }' "$work/$2")"
+}
+
+counted=convoyd_undecoded_images_total
+for size in "500 375" "1920 1080"; do
+  read -r width height <<<"$size"
+  export IMAGE=$work/$width-1.jpg
+  classify="$url/v2/models/net/classify?top=1"
+  for by in gpu cpu; do
+    curl -fsS --data-binary "@$IMAGE" "$classify&decoder=$by" >"$work/answer"
+    grep -q "\"decoder\":\"$by\"" "$work/answer" || echo "  not decoded by the $by: $(cat "$work/answer")"
+  done
+  for ((i = 0; i < rounds; i++)); do
+    for by in gpu cpu; do
+      timed "$width-$by-many" "$classify&decoder=$by" $many
+      timed "$width-$by-1" "$classify&decoder=$by" 1
+    done
+    drive "http://127.0.0.1:$least_port/" $many "$seconds" >>"$work/$width-bare"
+  done
+  echo "$width x $height, $(stat -c %s "$IMAGE") bytes, $network, $rounds rounds of $seconds s"
+  for by in gpu cpu; do
+    show "decoder $by, $many connections" "$width-$by-many"
+    show "decoder $by, one" "$width-$by-1"
+  done
+  printf '  %-28s %8s bodies/s\n' "bare server, $many connections" "$(median 1 <"$work/$width-bare")"
+  printf '  ratio of gpu to cpu: %s at %s connections, %s at one\n' "$(ratios "$work/$width-gpu-many" "$work/$width-cpu-many")" $many \
+    "$(ratios "$work/$width-gpu-1" "$work/$width-cpu-1")"
+done
+# Where a request's time goes with one connection: the answer's own stages, medians.
+for width in 500 1920; do
+  for by in gpu cpu; do
+    "$python" - "$url/v2/models/net/classify?top=1&decoder=$by" "$work/$width-1.jpg" $asked <<'PYTHON' | sed "s/^/  $width, $by: /"
+import http.client, json, statistics, sys, urllib.parse
+url, body = urllib.parse.urlsplit(sys.argv[1]), open(sys.argv[2], "rb").read()
+connection, stages = http.client.HTTPConnection(url.netloc), {}
+for _ in range(int(sys.argv[3])):
+    connection.request("POST", f"{url.path}?{url.query}", body)
+    for stage, us in json.loads(connection.getresponse().read())["timing"].items():
+        stages.setdefault(stage, []).append(us)
+print(", ".join(f"{stage} {statistics.median(us):.0f}" for stage, us in stages.items()))
+PYTHON
+  done
+done
+echo "files that came back from the device: $(curl -fsS "$url/metrics" | awk -v n=$counted 'index($0, n "{") == 1 { s += $NF } END { print s + 0 }')"
+end_daemon
+
+# What bounds it.
+for width in 500 1920; do
+  files=("$work/$width"-[1-4].jpg)
+  if [ -x "$build/bin/bench_nvjpeg_rate" ] && [ -z "$emulated" ]; then
+    "$build/bin/bench_nvjpeg_rate" 64 3 "${files[@]}" 2>&1 | sed "s/^/  $width: nvJPEG alone: /"
+  fi
+  if [ -x "$build/bin/bench_jpeg_rate" ] && [ -z "$emulated" ] && [ "$network" != pixels ]; then
+    "$build/bin/bench_jpeg_rate" cuda "$model/1/model.onnx" 64 3 "$precision" 256 "${files[@]}" 2>&1 | sed "s/^/  $width: the backend alone: /"
+  fi
+done
+if [ -x "$build/bin/bench_backend_rate" ] && [ -z "$emulated" ]; then
+  echo "  the network alone, pixels, batches of 64: $("$build/bin/bench_backend_rate" cuda "$model/1/model.onnx" 64 3 u8 "$precision" 2>&1 | tail -n 1)"
+fi

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# JPEG files through the CUDA backend's decoder, on a GPU or an emulated one: the answers are those of the front's decoder, of damaged files
+# among whole ones, too, and a worker's death loses none. CONVOY_WHOLE=1: thousands of files.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+needs_pillow
+needs_cuda
+count=240
+[ "${CONVOY_WHOLE:-0}" = 0 ] || count=6000
+exact=()
+if [ -n "$emulated" ]; then
+  exact=(--exact)
+  LD_LIBRARY_PATH=$(dirname "$emulated")/nvjpeg${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
+fi
+model=pixels
+"$python" tests/tools/pixel_model.py "$work/models/$model" 3 8 10 '{"resize": "crop", "crop_fraction": 0.8}'
+configure models="\"$work/models\"" default_model="\"$model\"" backend='"cuda"' tune='"off"' 'images={"decoder": "gpu"}'
+start --config "$work/config.json"
+"$python" tests/tools/jpeg_hostile.py "$url" "$model" "$count" "${exact[@]}" || fail "see above"
+[ "$(sample "convoyd_undecoded_images_total{model=\"$model\"}")" -gt 0 ] || [ -z "$emulated" ] || fail "the device decoded all"
+
+echo "The worker dies with files in flight."
+for i in 1 2; do
+  # shellcheck disable=SC2317 # until_true calls it
+  in_use() { [ "$(sample convoyd_slots_in_use)" -ge 2 ]; }
+  old=$(workers)
+  stand_still "$old"
+  "$python" tests/tools/jpeg_hostile.py "$url" "$model" 24 "${exact[@]}" --seed "1$i" &
+  sending=$!
+  until_true 10 in_use || fail "no slot is in use"
+  kill -KILL "$old"
+  wait "$sending" || fail "turn $i"
+done
+[ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ] || fail "something is left"
+stop

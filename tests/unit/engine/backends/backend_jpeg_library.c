@@ -1,0 +1,163 @@
+/* Devices that cannot decode JPEG files, and libraries that fail. On the emulated GPU alone. */
+#include "tests/unit/engine/backends/backend_jpeg.h"
+
+#ifdef CONVOY_TEST_NVJPEG
+
+TestSuite(backend_jpeg_library, .fini = close_backend, .timeout = 300);
+
+/* Opens a device whose library behaves like that; on a GPU there is no such thing. */
+static void open_as(const char *library, const char *wish)
+{
+    if (!is_exact())
+        cr_skip("the library is a real one");
+    if (wish != NULL)
+        setenv("CONVOY_EMULATED_NVJPEG", wish, 1);
+    open_with_library(library);
+}
+
+/* A network for pixels is loaded all the same. */
+static void check_takes_none(const char *said)
+{
+    struct mirror mirror;
+    struct convoy_error error;
+    cr_assert_eq(try_mirror(&mirror, 24, 20, 3, 8, &stretch, &error), 0, "%s", error.message);
+    cr_assert(!mirror.info.takes_jpeg);
+    cr_assert(strstr(logged, said) != NULL, "'%s' is not in: %s", said, logged);
+    check_rows(mirror.graph, mirror.net, &mirror.info, CONVOY_LAYOUT_F32_CHW, 3, 1e-6);
+    struct rows *rows = new_rows();
+    struct convoy_job_times times;
+    add_row(rows, usual(), 1);
+    lay_out(rows);
+    struct convoy_job job = job_of(&mirror, rows, NULL, &times);
+    cr_assert_eq(backend->submit(device, mirror.net, &job, &error), -EINVAL);
+    free_rows(rows);
+    unload_mirror(&mirror);
+}
+
+Test(backend_jpeg_library, is_not_there)
+{
+    open_as(NULL, NULL);
+    cr_assert_eq(about.jpeg_jobs, 0);
+    check_takes_none("info: JPEG files are decoded by the processor: there is no libnvjpeg.so.13");
+}
+
+Test(backend_jpeg_library, lacks_a_function)
+{
+    open_as(CONVOY_TEST_NVJPEG_LACKING, NULL);
+    cr_assert_eq(about.jpeg_jobs, 0);
+    check_takes_none("libnvjpeg.so.13 lacks nvjpegGetImageInfo");
+}
+
+Test(backend_jpeg_library, has_no_backend)
+{
+    open_as(CONVOY_TEST_NVJPEG, "none");
+    check_takes_none("nvjpegCreateExV2: implementation not supported");
+    int tries = 0;
+    check_takes_none("nvjpegCreateExV2: implementation not supported");
+    for (const char *at = logged; (at = strstr(at, "cannot be decoded by")) != NULL; at++)
+        tries++;
+    cr_assert_eq(tries, 4, "%s", logged); /* each way once, for both networks together */
+}
+
+Test(backend_jpeg_library, decodes_nothing)
+{
+    open_as(CONVOY_TEST_NVJPEG, "fail");
+    check_takes_none("nvjpegDecodeBatched: execution failed");
+}
+
+Test(backend_jpeg_library, decodes_wrongly)
+{
+    open_as(CONVOY_TEST_NVJPEG, "other");
+    check_takes_none("gives other pixels than a known picture has");
+}
+
+Test(backend_jpeg_library, wants_too_much_memory)
+{
+    open_as(CONVOY_TEST_NVJPEG, "memory");
+    check_takes_none("allocator failure");
+}
+
+Test(backend_jpeg_library, has_no_engines)
+{
+    open_as(CONVOY_TEST_NVJPEG, "no-engines");
+    struct mirror mirror = load_mirror(24, 20, 3, 8, &stretch);
+    cr_assert(strstr(logged, "info: JPEG files are decoded by nvJPEG's kernels (nvJPEG 13.0.1)") != NULL,
+              "%s", logged);
+    struct rows *rows = new_rows();
+    add_row(rows, usual(), 1);
+    lay_out(rows);
+    check_rows_but(&mirror, rows, 0);
+    unload_mirror(&mirror);
+}
+
+Test(backend_jpeg_library, engines_are_taken_first)
+{
+    open_as(CONVOY_TEST_NVJPEG, NULL);
+    struct mirror mirror = load_mirror(24, 20, 3, 8, &stretch);
+    cr_assert(strstr(logged, "info: JPEG files are decoded by the GPU's JPEG engines") != NULL, "%s", logged);
+    unload_mirror(&mirror);
+}
+
+/* From now on each file fails: each is told, and the device is not lost. */
+Test(backend_jpeg_library, fails_later)
+{
+    open_as(CONVOY_TEST_NVJPEG, NULL);
+    struct mirror mirror = load_mirror(24, 20, 3, 16, &stretch);
+    setenv("CONVOY_EMULATED_NVJPEG", "fail", 1);
+    for (int again = 0; again < 2; again++) {
+        struct rows *rows = new_rows();
+        for (int i = 0; i < 9; i++)
+            add_row(rows, usual(), 1);
+        lay_out(rows);
+        check_rows_but(&mirror, rows, again == 0 ? 0x1ff : 0);
+        unsetenv("CONVOY_EMULATED_NVJPEG");
+    }
+    unload_mirror(&mirror);
+}
+
+/* A fault of the device in the middle of decoding is the device's, whatever file it was. */
+Test(backend_jpeg_library, loses_the_device)
+{
+    open_as(CONVOY_TEST_NVJPEG, NULL);
+    struct mirror mirror = load_mirror(24, 20, 3, 16, &stretch);
+    struct rows *rows = new_rows();
+    struct convoy_job_times times;
+    struct convoy_error error;
+    uint64_t tag;
+    add_row(rows, usual(), 1);
+    add_row(rows, encode(&(struct encoding){.width = 40, .height = 30, .comment = "nvjpeg:lose"}), 1);
+    lay_out(rows);
+    float *output = aligned_bytes(rows->count * output_stride(&mirror));
+    struct convoy_job job = job_of(&mirror, rows, output, &times);
+    cr_assert_eq(backend->submit(device, mirror.net, &job, &error), 0, "%s", error.message);
+    cr_assert_lt(take(&tag, &error), 0);
+    cr_assert(strstr(error.message, "cudaErrorIllegalAddress") != NULL, "%s", error.message);
+    device = NULL; /* as the worker, which ends: nothing is cleaned up */
+}
+
+/* Without memory for the decoder the network is served, and takes pixels. */
+Test(backend_jpeg_library, memory_does_not_suffice)
+{
+    setenv("CONVOY_EMULATED_FAULT", "memory:9000000", 1);
+    open_as(CONVOY_TEST_NVJPEG, NULL);
+    check_takes_none("warning: model 'mirror': JPEG files are decoded by the processor");
+}
+
+Test(backend_jpeg_library, networks_that_take_none)
+{
+    struct convoy_error error;
+    struct mirror mirror;
+    struct convoy_image_fitting none = {0};
+    open_as(CONVOY_TEST_NVJPEG, NULL);
+    cr_assert_eq(try_mirror(&mirror, 24, 20, 3, 8, &none, &error), 0, "%s", error.message);
+    cr_assert(!mirror.info.takes_jpeg);
+    cr_assert(strstr(logged, "JPEG") == NULL, "%s", logged); /* nothing was made for it */
+    unload_mirror(&mirror);
+    for (int channels = 2; channels <= 5; channels++) {
+        cr_assert_eq(try_mirror(&mirror, 24, 20, channels, 8, &stretch, &error), 0, "%s", error.message);
+        cr_assert_eq(mirror.info.takes_jpeg, channels == 3);
+        unload_mirror(&mirror);
+    }
+}
+
+#endif
