@@ -135,7 +135,7 @@ static struct convoy_graph *vision_transformer(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_torchvision_has_it)
 {
-    check_kernels(vision_transformer(48, 3), 2, 0, 0);
+    check_kernels(vision_transformer(48, 3), 2, 0, 0, 1);
 }
 
 /* Two tokens of the last layer are read, in another order, or by something else, too. */
@@ -159,8 +159,22 @@ static struct convoy_graph *two_tokens(bool all_are_read)
 
 Test(backend_attention, of_which_some_rows_are_read)
 {
-    check_layers(two_tokens(false), 1, 0);
+    check_kernels(two_tokens(false), 1, 0, 0, 0);
     check_layers(two_tokens(true), 1, 0);
+}
+
+/* What is added last is there before attention is, and is kept for as long as all that lies between. */
+Test(backend_attention, of_which_a_row_is_added_late)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15));
+    int x = add_conv(graph, graph->input, 48, 5, 5, patches, true);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 48, 9)), (const int[]){0, 2, 1});
+    int y = add_attention(graph, add_normalize(graph, x, false), 3, SCALED_QUERIES);
+    y = add_rows_dense(graph, add_act(graph, add_rows_dense(graph, y, 96), CONVOY_GELU, 0, 0), 48);
+    y = add_binary(graph, add_normalize(graph, y, false), x, CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_slice(graph, y, 1, 4, 1)));
+    check_kernels(graph, 1, 0, 1, 0);
 }
 
 /* Of windows of 3 x 3, rolled and masked or not, as Swin has it. */
@@ -240,6 +254,6 @@ static struct convoy_graph *swin(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_swin_has_it)
 {
-    check_kernels(swin(32, 2), 3, 0, 0);
+    check_kernels(swin(32, 2), 3, 0, 0, 1);
     check_graph_as(swin(32, 2), CONVOY_COMPUTE_FP32, 1e-4);
 }

@@ -51,6 +51,17 @@ Test(backend_orders, sums_within_windows)
     check_layers(graph, 0, 0);
 }
 
+/* One row that is read of what was in windows before: of the image, not of the windows. */
+Test(backend_orders, a_row_of_windows)
+{
+    int x;
+    struct convoy_graph *graph = start(24, &x);
+    int y = add_dense(graph, add_windows(graph, x, 3), 24, true);
+    y = add_reshape(graph, add_image(graph, y, 3, 6, 9), SHAPE(1, 54, 24));
+    add_output(graph, add_classifier(graph, add_slice(graph, y, 1, 20, 1)));
+    check_layers(graph, 0, 0);
+}
+
 /* Rows in two orders: both are put in order. */
 Test(backend_orders, sums_of_two_orders)
 {
