@@ -96,6 +96,13 @@ static const struct written written[] = {
     {2, 3, 13, 140, 64, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false},
     {3, 2, 8, 9, 60, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_CLIP, true, false, false, true},
     {1, 3, 15, 6, 32, 7, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* What follows in 16 bits alone; large and small numbers. */
+    {2, 64, 7, 9, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, false, false, false},
+    {1, 130, 5, 5, 33, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
+    {1, 48, 9, 9, 40, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_GELU, true, false, false, false},
+    {1, 24, 9, 9, 24, 7, 7, 1, 3, 1, 24, 1, CONVOY_UNARY_GELU, true, false, false, false},
+    {1, 3, 20, 22, 24, 7, 7, 2, 3, 1, 1, 1, CONVOY_UNARY_GELU, true, false, false, true},
+    {1, 64, 6, 5, 40, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU_TANH, true, true, true, false},
 };
 
 /* 0 .. limit - 1 */
@@ -105,14 +112,17 @@ static int below(struct convoy_check *random, int limit)
 }
 
 static const struct convoy_unary acts[] = {
-    {CONVOY_UNARY_NONE, 0, 0},
-    {CONVOY_UNARY_RELU, 0, 0},
-    {CONVOY_UNARY_LEAKY_RELU, 0.1F, 0},
-    {CONVOY_UNARY_SIGMOID, 0, 0},
-    {CONVOY_UNARY_TANH, 0, 0},
-    {CONVOY_UNARY_CLIP, -0.25F, 0.5F},
-    {CONVOY_UNARY_HARD_SIGMOID, 0.2F, 0.5F},
-    {CONVOY_UNARY_HARD_SWISH, 0, 0},
+    [CONVOY_UNARY_NONE] = {CONVOY_UNARY_NONE, 0, 0},
+    [CONVOY_UNARY_RELU] = {CONVOY_UNARY_RELU, 0, 0},
+    [CONVOY_UNARY_LEAKY_RELU] = {CONVOY_UNARY_LEAKY_RELU, 0.1F, 0},
+    [CONVOY_UNARY_SIGMOID] = {CONVOY_UNARY_SIGMOID, 0, 0},
+    [CONVOY_UNARY_TANH] = {CONVOY_UNARY_TANH, 0, 0},
+    [CONVOY_UNARY_CLIP] = {CONVOY_UNARY_CLIP, -0.25F, 0.5F},
+    [CONVOY_UNARY_HARD_SIGMOID] = {CONVOY_UNARY_HARD_SIGMOID, 0.2F, 0.5F},
+    [CONVOY_UNARY_HARD_SWISH] = {CONVOY_UNARY_HARD_SWISH, 0, 0},
+    [CONVOY_UNARY_SWISH] = {CONVOY_UNARY_SWISH, 0, 0},
+    [CONVOY_UNARY_GELU] = {CONVOY_UNARY_GELU, 0, 0},
+    [CONVOY_UNARY_GELU_TANH] = {CONVOY_UNARY_GELU_TANH, 0, 0},
 };
 
 static struct check_case from_written(const struct written *w)

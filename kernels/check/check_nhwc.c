@@ -58,7 +58,7 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel
 bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
 {
     if (!kernel->nhwc)
-        return shape->nhwc.pool.oh == 0 && kernel->takes(shape);
+        return shape->nhwc.pool.oh == 0 && shape->act.kind < CONVOY_UNARY_FUSED_KINDS && kernel->takes(shape);
     if (shape->compute_type < CONVOY_COMPUTE_FP16)
         return false;
     struct convoy_conv_shape other = shape_of(kernel, shape);

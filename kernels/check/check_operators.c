@@ -407,6 +407,7 @@ static const struct {
                  {"read_images", convoy_check_read_images},
                  {"fit_images", convoy_check_fit_images},
                  {"gather", convoy_check_gather},
+                 {"patches", convoy_check_patches},
                  {"attention", convoy_check_attention},
                  {"nhwc_normalize", convoy_check_nhwc_normalize}};
 
@@ -425,6 +426,7 @@ int convoy_check_operators(uint64_t seed, const char *only)
         struct convoy_check check = {.random = seed + 100 + i};
         if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
             ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather ||
+              operators[i].check == convoy_check_patches ||
               operators[i].check == convoy_check_nhwc_normalize) &&
              !convoy_nhwc_here()))
             continue;

@@ -20,5 +20,6 @@ void convoy_check_fit_images(struct convoy_check *check);
 void convoy_check_attention(struct convoy_check *check);
 void convoy_check_nhwc_normalize(struct convoy_check *check);
 void convoy_check_gather(struct convoy_check *check);
+void convoy_check_patches(struct convoy_check *check);
 
 #endif

@@ -44,15 +44,15 @@ static bool is_permutation(const int32_t *pixels, int64_t count)
 }
 
 /* Each row of the result takes the place of the row that asked for it, so that what was cut into windows is
- * whole again in memory. */
+ * whole again in memory. Rows that are picked follow each other. */
 static int place_result(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
                         const int32_t *queries, int64_t count)
 {
     int64_t dims[4] = {0};
     int result = attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1];
     const int32_t *rows = attention->rows[CONVOY_CUDA_ATTENTION_SIDES - 1];
-    if (!convoy_cuda_image_dims(l, result, dims) || dims[2] * dims[3] != count ||
-        !is_permutation(queries, count) || !is_permutation(rows, count))
+    if (l->pick_of[result] != NULL || !convoy_cuda_image_dims(l, result, dims) ||
+        dims[2] * dims[3] != count || !is_permutation(queries, count) || !is_permutation(rows, count))
         return 0;
     int32_t *order = malloc(((size_t)count + 1) * sizeof(order[0]));
     if (order == NULL)

@@ -135,11 +135,11 @@ static struct convoy_graph *vision_transformer(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_torchvision_has_it)
 {
-    check_kernels(vision_transformer(48, 3), 2, 0, 0);
+    check_kernels(vision_transformer(48, 3), 2, 0, 0, 1);
 }
 
 /* Two tokens of the last layer are read, in another order, or by something else, too. */
-static struct convoy_graph *two_tokens(bool all_are_read)
+static struct convoy_graph *two_tokens(int64_t one, int64_t other, bool all_are_read)
 {
     struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15));
@@ -150,7 +150,7 @@ static struct convoy_graph *two_tokens(bool all_are_read)
     y = add_act(graph, add_rows_dense(graph, add_normalize(graph, x, true), 96), CONVOY_GELU, 0, 0);
     x = add_binary(graph, add_rows_dense(graph, y, 48), x, CONVOY_ADD);
     x = add_binary(graph, x, add_constant(graph, FIXED(48), 1), CONVOY_MUL);
-    int tokens[2] = {add_slice(graph, x, 1, 7, 1), add_slice(graph, x, 1, 2, 1)};
+    int tokens[2] = {add_slice(graph, x, 1, one, 1), add_slice(graph, x, 1, other, 1)};
     add_output(graph, add_classifier(graph, add_concat(graph, 2, tokens, 1)));
     if (all_are_read)
         add_output(graph, y);
@@ -159,8 +159,23 @@ static struct convoy_graph *two_tokens(bool all_are_read)
 
 Test(backend_attention, of_which_some_rows_are_read)
 {
-    check_layers(two_tokens(false), 1, 0);
-    check_layers(two_tokens(true), 1, 0);
+    check_kernels(two_tokens(7, 2, false), 1, 0, 0, 0);
+    check_kernels(two_tokens(1, 0, false), 1, 0, 0, 0);
+    check_layers(two_tokens(7, 2, true), 1, 0);
+}
+
+/* What is added last is there before attention is, and is kept for as long as all that lies between. */
+Test(backend_attention, of_which_a_row_is_added_late)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15));
+    int x = add_conv(graph, graph->input, 48, 5, 5, patches, true);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 48, 9)), (const int[]){0, 2, 1});
+    int y = add_attention(graph, add_normalize(graph, x, false), 3, SCALED_QUERIES);
+    y = add_rows_dense(graph, add_act(graph, add_rows_dense(graph, y, 96), CONVOY_GELU, 0, 0), 48);
+    y = add_binary(graph, add_normalize(graph, y, false), x, CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_slice(graph, y, 1, 4, 1)));
+    check_kernels(graph, 1, 0, 1, 0);
 }
 
 /* Of windows of 3 x 3, rolled and masked or not, as Swin has it. */
@@ -240,6 +255,6 @@ static struct convoy_graph *swin(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_swin_has_it)
 {
-    check_kernels(swin(32, 2), 3, 0, 0);
+    check_kernels(swin(32, 2), 3, 0, 0, 1);
     check_graph_as(swin(32, 2), CONVOY_COMPUTE_FP32, 1e-4);
 }

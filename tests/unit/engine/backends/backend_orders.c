@@ -51,6 +51,17 @@ Test(backend_orders, sums_within_windows)
     check_layers(graph, 0, 0);
 }
 
+/* One row that is read of what was in windows before: of the image, not of the windows. */
+Test(backend_orders, a_row_of_windows)
+{
+    int x;
+    struct convoy_graph *graph = start(24, &x);
+    int y = add_dense(graph, add_windows(graph, x, 3), 24, true);
+    y = add_reshape(graph, add_image(graph, y, 3, 6, 9), SHAPE(1, 54, 24));
+    add_output(graph, add_classifier(graph, add_slice(graph, y, 1, 20, 1)));
+    check_layers(graph, 0, 0);
+}
+
 /* Rows in two orders: both are put in order. */
 Test(backend_orders, sums_of_two_orders)
 {
@@ -84,8 +95,8 @@ Test(backend_orders, turned_images)
 {
     int x;
     struct convoy_graph *graph = start(24, &x);
-    int y = add_rows_dense(graph, x, 16);
-    y = add_rows_dense(graph, add_transpose(graph, y, (const int[]){0, 2, 1, 3}), 16);
+    int y = add_transpose(graph, add_normalize(graph, x, false), (const int[]){0, 2, 1, 3});
+    y = add_rows_dense(graph, add_act(graph, y, CONVOY_GELU, 0, 0), 16);
     add_output(graph, add_classifier(graph, y));
     check_layers(graph, 0, 0);
 }
@@ -153,10 +164,11 @@ Test(backend_orders, rows_of_two_tensors)
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
-static struct convoy_graph *patches(int64_t rows, int64_t columns, int64_t h, int64_t w, int64_t apart)
+/* Windows `down` and `across` apart. */
+static struct convoy_graph *patches(int64_t rows, int64_t columns, int64_t h, int64_t w, int64_t down,
+                                    int64_t across)
 {
-    struct convoy_conv side_by_side = {
-        .groups = 1, .stride = {rows + apart, columns + apart}, .dilation = {1, 1}};
+    struct convoy_conv side_by_side = {.groups = 1, .stride = {down, across}, .dilation = {1, 1}};
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, h, w));
     int x = add_conv(graph, graph->input, 24, rows, columns, side_by_side, true);
     add_output(graph, add_act(graph, x, CONVOY_GELU, 0, 0));
@@ -166,14 +178,14 @@ static struct convoy_graph *patches(int64_t rows, int64_t columns, int64_t h, in
 /* A first layer whose windows do not overlap; remainders of images are left out. */
 Test(backend_orders, patches_of_images)
 {
-    struct convoy_graph *graph = patches(14, 14, 30, 43, 0);
+    struct convoy_graph *graph = patches(14, 14, 30, 43, 14, 14);
     struct convoy_net_info info;
     struct convoy_net *net = load_as(graph, 3, CONVOY_COMPUTE_FP16, &info);
     check_rows(graph, net, &info, CONVOY_LAYOUT_U8_HWC, 3, TOLERANCE);
     backend->unload(device, net);
     check_layers(graph, 0, 0);
-    check_layers(patches(16, 16, 32, 32, 0), 0, 0);
-    check_layers(patches(9, 11, 20, 33, 0), 0, 0);
-    check_graph_as(patches(16, 14, 40, 40, -4), CONVOY_COMPUTE_FP16, TOLERANCE);
-    check_graph_as(patches(10, 12, 40, 40, 2), CONVOY_COMPUTE_FP16, TOLERANCE);
+    check_layers(patches(16, 16, 32, 32, 16, 16), 0, 0);
+    check_layers(patches(9, 11, 20, 33, 9, 11), 0, 0);
+    check_graph_as(patches(16, 12, 36, 40, 12, 12), CONVOY_COMPUTE_FP16, TOLERANCE);
+    check_graph_as(patches(12, 10, 40, 40, 12, 14), CONVOY_COMPUTE_FP16, TOLERANCE);
 }

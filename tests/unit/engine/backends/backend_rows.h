@@ -104,12 +104,12 @@ static inline int add_image(struct convoy_graph *graph, int x, int64_t side, int
 }
 
 /* Checks the network in fp16, and, where the device has 16 bits, channels last, that so many of its layers
- * are attention, so many need planes (-1: any), and so many are sums by themselves (-1: any). */
-static inline void check_kernels(struct convoy_graph *graph, int attention, int planes, int sums)
+ * are attention, so many need planes, so many are sums by themselves, and so many copy rows (-1: any). */
+static inline void check_kernels(struct convoy_graph *graph, int attention, int planes, int sums, int copies)
 {
     struct convoy_net_info info;
     struct convoy_net *net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
-    int nhwc = 0, found[3] = {0};
+    int nhwc = 0, found[4] = {0};
     for (uint32_t i = 0; i < info.layer_count; i++) {
         const char *kernel = info.layers[i].kernel;
         bool here = strncmp(kernel, "nhwc", 4) == 0;
@@ -117,18 +117,20 @@ static inline void check_kernels(struct convoy_graph *graph, int attention, int 
         found[0] += strcmp(kernel, "nhwc_attention") == 0;
         found[1] += !here && strcmp(kernel, "view") != 0;
         found[2] += strncmp(kernel, "nhwc_binary", 11) == 0;
+        found[3] += strcmp(kernel, "nhwc_gather") == 0;
     }
     backend->unload(device, net);
-    cr_assert(nhwc == 0 || (found[0] == attention && (planes < 0 || found[1] == planes) &&
-                            (sums < 0 || found[2] == sums)),
-              "%d layers are attention, not %d; %d are in planes, not %d; %d are sums, not %d", found[0],
-              attention, found[1], planes, found[2], sums);
+    const int expected[4] = {attention, planes, sums, copies};
+    for (int i = 0; i < 4 && nhwc > 0; i++)
+        cr_assert(expected[i] < 0 || found[i] == expected[i],
+                  "layers of attention, in planes, of sums, of copies: number %d is %d, not %d", i, found[i],
+                  expected[i]);
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
 static inline void check_layers(struct convoy_graph *graph, int attention, int planes)
 {
-    check_kernels(graph, attention, planes, -1);
+    check_kernels(graph, attention, planes, -1, -1);
 }
 
 static inline int add_classifier(struct convoy_graph *graph, int x)
