@@ -127,6 +127,7 @@ static void *run(void *context)
     if (status)
         atomic_store(&bench->failed, status);
     pthread_barrier_wait(&bench->begin);
+    pthread_barrier_wait(&bench->begin); /* what nvJPEG holds has been read */
     if (state != NULL)
         bench->nvjpeg.state_destroy(state);
     if (memory != NULL)
@@ -158,6 +159,7 @@ static void measure(struct bench *bench, const char *name, int states)
     double seconds = (double)(convoy_now_us() - begun_us) / 1e6;
     double device_mib = (double)atomic_load(&bench->device_bytes) / 1048576;
     double pinned_mib = (double)atomic_load(&bench->pinned_bytes) / 1048576;
+    pthread_barrier_wait(&bench->begin);
     uint64_t batches = 0, called_us = 0, done_us = 0;
     for (int i = 0; i < states; i++) {
         pthread_join(threads[i].thread, NULL);
