@@ -77,8 +77,6 @@ static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *cons
             return *open;
         slot->state = SLOT_SEALED; /* full, as far as this file is concerned */
         *open = NO_SLOT;
-        if (atomic_load(&slot->unwritten) == 0)
-            convoy_worker_slots_pump(worker);
     }
     int number = open_slot(worker, first);
     if (number == NO_SLOT)

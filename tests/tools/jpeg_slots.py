@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """jpeg_slots.py URL MODEL UNDECODED DEADLY [CASE...]: sends JPEG files in all ways to a daemon whose null backend takes them
 (tests/faults/faults.h: files:UNDECODED:DEADLY), and says what is wrong with the answers. A file's class is the sum of its bytes;
-the null backend answers pixels with classes that are all equal. The cases: ways, kinds, many, late."""
+the null backend answers pixels with classes that are all equal. The cases: ways, kinds, many, late, prompt, alike."""
 
 import base64
 import collections
@@ -9,9 +9,11 @@ import concurrent.futures
 import http.client
 import io
 import json
+import os
 import random
 import struct
 import sys
+import time
 import urllib.parse
 
 from PIL import Image
@@ -89,7 +91,7 @@ def classify(files, how, query="decoder=gpu", decoder=None):
         check(how, result, file, decoder)
 
 
-def infer(files, binary):
+def infer(files, binary, decoder="gpu"):
     tensor = {"name": "image", "datatype": "BYTES", "shape": [len(files)]}
     headers, behind = {}, b""
     if binary:
@@ -97,19 +99,19 @@ def infer(files, binary):
         tensor["parameters"] = {"binary_data_size": len(behind)}
     else:
         tensor["data"] = [base64.b64encode(file).decode() for file in files]
-    text = json.dumps({"inputs": [tensor], "parameters": {"decoder": "gpu"}}).encode()
+    text = json.dumps({"inputs": [tensor], "parameters": {"decoder": decoder}}).encode()
     if binary:
         headers["Inference-Header-Content-Length"] = str(len(text))
     status, answer = post(f"/v2/models/{MODEL}/infer", text + behind, headers)
-    wanted = {expected(file)[0] for file in files}
+    wanted = {expected(file)[0] if decoder == "gpu" else decoder for file in files}
     if status != 200 or answer["parameters"]["decoder"] != (wanted.pop() if len(wanted) == 1 else "mixed"):
         sys.exit(f"infer: {status} {answer}")
-    rows(answer["outputs"][0]["data"], files, "infer")
+    rows(answer["outputs"][0]["data"], files, "infer", decoder)
 
 
-def rows(values, files, where):
+def rows(values, files, where, decoder="gpu"):
     for i, file in enumerate(files):
-        by, index = expected(file)
+        by, index = expected(file) if decoder == "gpu" else (decoder, None)
         row = values[i * CLASSES:(i + 1) * CLASSES]
         if row != ([100.0 * (k == index) for k in range(CLASSES)] if by == "gpu" else row[:1] * CLASSES):
             sys.exit(f"{where}: row {i} is not that of its file ({by} {index}): {row}")
@@ -130,6 +132,7 @@ def ways():
         classify(files, how)
     infer(files, False)
     infer(files, True)
+    infer(files, True, "cpu")
     v1(files)
     large = noisy(12)
     classify(large[:2] + files[:5], "image")
@@ -189,6 +192,39 @@ def late():
         list(pool.map(leave, files))
     if set(counts) - {200, 503} or counts[503] < 5:
         sys.exit(f"late: {counts}")
+
+
+def alike():
+    """With a response cache: a row of pixels whose bytes are those of a file gets an answer of its own."""
+    file = jpeg(40, 40)
+    file = file[:2] + b"\xff\xfe" + struct.pack(">H", 3072 - len(file) - 2) + bytes(3072 - len(file) - 4) + file[2:]
+    for _ in range(2):
+        classify([file], "image")
+    row = bytes(file[3 * pixel + channel] for channel in range(3) for pixel in range(1024))
+    text = json.dumps({"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 3, 32, 32], "parameters": {"binary_data_size": 3072}}]}).encode()
+    status, answer = post(f"/v2/models/{MODEL}/infer", text + row, {"Inference-Header-Content-Length": str(len(text))})
+    if status != 200 or len(set(answer["outputs"][0]["data"])) != 1:
+        sys.exit(f"alike: {status} {answer}")
+
+
+def prompt():
+    """All files come back. While the front's threads are at images that take long, one whose deadline passes is answered soon after it."""
+    file = io.BytesIO()
+    Image.new("L", (7000, 7000)).save(file, "JPEG", progressive=True)
+    path = f"/v2/models/{MODEL}/classify?top=1"
+    with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
+        began = time.monotonic()
+        large = [pool.submit(post, f"{path}&decoder=cpu", file.getvalue(), {}) for _ in range(2 * os.cpu_count())]
+        time.sleep(0.2)  # until all are there
+        asked = time.monotonic()
+        status, answer = post(f"{path}&decoder=gpu&timeout_ms=50", noisy(1)[0], {})
+        took = time.monotonic() - asked
+        if status != 503 or large[-1].done():
+            sys.exit(f"prompt: {status} {answer}, {large[-1].done()}")
+        for turn in large:
+            turn.result()
+        if took > (time.monotonic() - began) / 4:
+            sys.exit(f"prompt: answered after {took} s, the others after {time.monotonic() - began} s")
 
 
 for case in sys.argv[5:]:

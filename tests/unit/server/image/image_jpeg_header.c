@@ -16,7 +16,7 @@ struct making {
     int components;   /* 1, 3 or 4 */
     int across, down; /* sampling of the first component */
     int restart;      /* MCUs */
-    bool progressive, arithmetic, rgb, in_scans, with_exif;
+    bool progressive, arithmetic, rgb, in_scans, with_exif, exif_twice;
     int quality;
 };
 
@@ -63,6 +63,12 @@ static struct file make(const struct making *making)
     jpeg_start_compress(&encoder, TRUE);
     if (making->with_exif)
         jpeg_write_marker(&encoder, JPEG_APP0 + 1, exif, sizeof exif - 1);
+    if (making->exif_twice) {
+        uint8_t other[sizeof exif];
+        memcpy(other, exif, sizeof exif);
+        other[24] = 3;
+        jpeg_write_marker(&encoder, JPEG_APP0 + 1, other, sizeof exif - 1);
+    }
     uint8_t *line = malloc((size_t)making->width * 4);
     uint32_t noise = 1;
     while (encoder.next_scanline < encoder.image_height) {
@@ -108,6 +114,10 @@ Test(image_jpeg_header, what_devices_take)
     cr_assert(
         is_plain(&(struct making){.width = 40, .height = 40, .components = 3, .with_exif = true}, &header));
     cr_expect_eq(header.orientation, 6);
+    cr_assert(is_plain(
+        &(struct making){.width = 40, .height = 40, .components = 3, .with_exif = true, .exif_twice = true},
+        &header));
+    cr_expect_eq(header.orientation, 6, "the first counts");
     for (int restart = 1; restart < 30; restart++)
         cr_expect(is_plain(&(struct making){.width = 100, .height = 50, .components = 3, .restart = restart},
                            &header),
@@ -173,12 +183,32 @@ Test(image_jpeg_header, damaged_headers)
     cr_expect_not(is_plain_with(&file, sos + 11, 5), "part of a spectrum");
     cr_expect_not(is_plain_with(&file, sos + 13, 1), "an approximation");
     cr_expect_not(is_plain_with(&file, dht + 4, 2), "a third table");
+    file.bytes[dht + 7] -= 3; /* of three bits: the sum stays */
     cr_expect_not(is_plain_with(&file, dht + 5, 3), "more codes of a bit than two");
+    file.bytes[dht + 7] += 3;
     cr_expect_not(is_plain_with(&file, dht + 3, file.bytes[dht + 3] - 1), "a table that is cut");
     cr_expect_not(is_plain_with(&file, dqt + 4, 0x10), "16 bits");
     cr_expect_not(is_plain_with(&file, 0, 0), "no JPEG");
     cr_expect_not(is_plain_with(&file, file.length - 1, 0), "no end");
     free(file.bytes);
+}
+
+Test(image_jpeg_header, red_green_blue)
+{
+    struct convoy_jpeg_header header;
+    struct file rgb = make(&(struct making){.width = 40, .height = 40, .components = 3, .rgb = true});
+    struct file plain = make(&(struct making){.width = 40, .height = 40, .components = 3});
+    cr_assert(convoy_jpeg_is_plain(plain.bytes, plain.length, &header));
+    for (int i = 0; i < 3; i++) {
+        uint8_t *of_rgb = rgb.bytes, *of_plain = plain.bytes;
+        of_rgb[find(&rgb, 0xC0) + 10 + 3 * i] = of_rgb[find(&rgb, 0xDA) + 5 + 2 * i] = (uint8_t)(i + 1);
+        of_plain[find(&plain, 0xC0) + 10 + 3 * i] = of_plain[find(&plain, 0xDA) + 5 + 2 * i] =
+            (uint8_t) "RGB"[i];
+    }
+    cr_expect_not(convoy_jpeg_is_plain(rgb.bytes, rgb.length, &header), "by Adobe's marker alone");
+    cr_expect_not(convoy_jpeg_is_plain(plain.bytes, plain.length, &header), "by names alone");
+    free(rgb.bytes);
+    free(plain.bytes);
 }
 
 Test(image_jpeg_header, cut_files)
@@ -204,15 +234,16 @@ Test(image_jpeg_header, cut_files)
 Test(image_jpeg_header, markers_in_the_scan)
 {
     struct file file = make(&(struct making){.width = 256, .height = 256, .components = 1, .restart = 8});
-    size_t at = find(&file, 0xDA), first = 0, second = 0;
-    for (at += 10; at + 2 < file.length && second == 0; at++)
+    size_t at = find(&file, 0xDA), first = 0, last = 0;
+    for (at += 10; at + 2 < file.length; at++)
         if (file.bytes[at] == 0xFF && file.bytes[at + 1] != 0)
-            *(first == 0 ? &first : &second) = at;
+            *(first == 0 ? &first : &last) = at;
     cr_assert(is_plain_with(&file, first, 0xFF));
     cr_expect_not(is_plain_with(&file, first + 1, 0xD1), "out of order");
     cr_expect_not(is_plain_with(&file, first + 1, 0xD9), "an end");
     cr_expect_not(is_plain_with(&file, first + 1, 0xC4), "a table");
     cr_expect_not(is_plain_with(&file, first, 0x12), "one is missing");
+    cr_expect_not(is_plain_with(&file, last, 0x12), "the last one is missing");
     cr_expect_not(is_plain_with(&file, file.length - 3, 0xFF), "a byte before the end");
     free(file.bytes);
     file = make(&(struct making){.width = 64, .height = 64, .components = 1});
