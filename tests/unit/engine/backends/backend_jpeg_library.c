@@ -148,6 +148,8 @@ Test(backend_jpeg_library, loses_the_device)
     cr_assert_eq(backend->submit(device, mirror.net, &job, &error), 0, "%s", error.message);
     cr_assert_lt(take(&tag, &error), 0);
     cr_assert(strstr(error.message, "cudaErrorIllegalAddress") != NULL, "%s", error.message);
+    free(output);
+    free_rows(rows);
     device = NULL; /* as the worker, which ends: nothing is cleaned up */
 }
 
