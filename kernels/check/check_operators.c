@@ -408,6 +408,7 @@ int convoy_check_operators(uint64_t seed, const char *only)
                      {"pool", convoy_check_pool},
                      {"read_images", convoy_check_read_images},
                      {"fit_images", convoy_check_fit_images},
+                     {"decoded_planes", convoy_check_decoded_planes},
                      {"attention", convoy_check_attention}};
     int failures = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {

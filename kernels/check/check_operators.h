@@ -14,6 +14,7 @@ int convoy_check_operators(uint64_t seed, const char *only);
 void convoy_check_pool(struct convoy_check *check);
 void convoy_check_read_images(struct convoy_check *check);
 void convoy_check_fit_images(struct convoy_check *check);
+void convoy_check_decoded_planes(struct convoy_check *check);
 /* Where the device has kernels for tensors in 16 bits. */
 void convoy_check_attention(struct convoy_check *check);
 

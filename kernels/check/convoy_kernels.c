@@ -41,7 +41,7 @@ static const char help[] =
     "  --u8              8-bit images, H x W x C, normalised on the device (c at most 4)\n"
     "everywhere:\n"
     "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default; of "
-    "--check also gemm, attention, fit_images and whole_net\n"
+    "--check also gemm, attention, fit_images, decoded_planes and whole_net\n"
     "  --runs N          timed runs, of which the median is printed (default 30; 0 times nothing)\n"
     "  --batches A,B,..  images of --table and --networks, instead of 100,1000,10000\n"
     "  --cudnn PATH      the library beside which --conv and --table run (default libcudnn.so.9, if it is "
@@ -387,7 +387,8 @@ static int check_all(const struct options *options)
         return convoy_check_fused(options->seed, options->shapes == 0);
     if (strcmp(options->kernel, "gemm") == 0)
         return convoy_check_gemm(options->seed);
-    if (strcmp(options->kernel, "attention") == 0 || strcmp(options->kernel, "fit_images") == 0)
+    if (strcmp(options->kernel, "attention") == 0 || strcmp(options->kernel, "fit_images") == 0 ||
+        strcmp(options->kernel, "decoded_planes") == 0)
         return convoy_check_operators(options->seed, options->kernel);
     if (!is_conv(options->kernel))
         check_die("--kernel %s: there is nothing of that name to check; see --list and --help",

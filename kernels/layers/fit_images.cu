@@ -127,7 +127,8 @@ __global__ void __launch_bounds__(THREADS) fit_images(CONVOY_PARAMETER struct co
     __shared__ uint32_t source[FIT_STAGED]; /* upright pixels of lines, 8 bits a channel */
     __shared__ uint32_t resized[LINES][TILE_A];
     const struct convoy_fit_picture picture = job.pictures[blockIdx.z];
-    bool missing = picture.form == CONVOY_FIT_MISSING;
+    bool missing =
+        picture.form == CONVOY_FIT_MISSING || (job.unwritten != nullptr && job.unwritten[blockIdx.z] != 0);
     bool rows_first = !missing && picture.rows_first;
     int size_a = rows_first ? job.height : job.width, size_b = rows_first ? job.width : job.height;
     int tile_a = (int)blockIdx.x * TILE_A, tile_b = (int)blockIdx.y * TILE_B;

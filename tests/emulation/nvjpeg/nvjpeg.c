@@ -6,6 +6,8 @@
  *     nvjpeg:refuse    its batch is not supported
  *     nvjpeg:fail      its batch fails to execute
  *     nvjpeg:lose      the device is lost when the stream comes to its batch
+ *     nvjpeg:skip      it is passed over, and nothing says so
+ *     nvjpeg:half      the same of its lower half
  *     nvjpeg:size      nvjpegGetImageInfo() says that it is a pixel wider
  * CONVOY_EMULATED_NVJPEG=fail: every batch fails; no-engines: there is no hardware backend; no-grey: batches
  * with grey files are not supported; none: no backend
@@ -138,6 +140,10 @@ static int decode(const unsigned char *data, size_t length, const struct convoy_
         plane->height =
             divided_up((int)decoder.image_height * component->v_samp_factor, decoder.max_v_samp_factor);
         plane->stride = (int)component->width_in_blocks * DCTSIZE + 16;
+        if (asks_for(data, length, "nvjpeg:half"))
+            plane->height /= 2;
+        if (asks_for(data, length, "nvjpeg:skip"))
+            plane->height = 0;
         plane->to = image->channel[c];
         plane->pitch = image->pitch[c];
         size_t lines = (size_t)component->height_in_blocks * DCTSIZE + 16;
