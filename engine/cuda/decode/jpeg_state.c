@@ -107,7 +107,8 @@ static bool agrees(const struct convoy_jpeg_library *library, const struct convo
 {
     int components = 0, sampling = 0;
     int widths[CONVOY_NVJPEG_COMPONENTS] = {0}, heights[CONVOY_NVJPEG_COMPONENTS] = {0};
-    if (file->width != row->width || file->height != row->height || file->components != row->components ||
+    if ((file->components == 1 && !library->takes_grey) || file->width != row->width ||
+        file->height != row->height || file->components != row->components ||
         library->nvjpeg.get_image_info(library->handle, bytes, file->length, &components, &sampling, widths,
                                        heights) != CONVOY_NVJPEG_SUCCESS ||
         (uint32_t)components != file->components || (uint32_t)widths[0] != file->width ||

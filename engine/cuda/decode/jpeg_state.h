@@ -19,6 +19,7 @@ struct convoy_jpeg_library {
     struct convoy_nvjpeg nvjpeg;
     convoy_nvjpeg_handle handle;
     int output; /* enum convoy_nvjpeg_output */
+    bool takes_grey;
 };
 
 /* A file that is decoded in the round under way. */

@@ -7,7 +7,8 @@
  *     nvjpeg:fail      its batch fails to execute
  *     nvjpeg:lose      the device is lost when the stream comes to its batch
  *     nvjpeg:size      nvjpegGetImageInfo() says that it is a pixel wider
- * CONVOY_EMULATED_NVJPEG=fail: every batch fails; no-engines: there is no hardware backend; none: no backend
+ * CONVOY_EMULATED_NVJPEG=fail: every batch fails; no-engines: there is no hardware backend; no-grey: batches
+ * with grey files are not supported; none: no backend
  * at all; other: pixels are not those of the file; memory: the library asks for more memory than it may have.
  */
 #include "engine/cuda/decode/nvjpeg_abi.h"
@@ -296,6 +297,8 @@ EXPORTED int nvjpegDecodeBatched(convoy_nvjpeg_handle handle, convoy_nvjpeg_stat
             status = decode(data[i], lengths[i], &images[i], batch->planes, &batch->count);
         batch->lose = batch->lose || asks_for(data[i], lengths[i], "nvjpeg:lose");
     }
+    if (wishes("no-grey") && batch->count < 3 * count)
+        status = CONVOY_NVJPEG_NOT_SUPPORTED;
     if (wishes("other") && batch->count > 0)
         batch->planes[0].samples[0] ^= 0x80;
     if (status != CONVOY_NVJPEG_SUCCESS) {
