@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     }
     int numbers[5];
     for (int i = 0; i < 5; i++)
-        if ((numbers[i] = (int)strtol(argv[i + 1], NULL, 10)) < 1 || numbers[i] > CONVOY_JPEG_SIDE_MAX)
+        if ((numbers[i] = (int)strtol(argv[i + 1], NULL, 10)) < 1 || numbers[i] > (int)CONVOY_JPEG_SIDE_MAX)
             return 2;
     int width = numbers[0], height = numbers[1], batch = numbers[2];
     uint32_t side = (uint32_t)numbers[3], cover = (uint32_t)numbers[4];
