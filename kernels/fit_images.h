@@ -15,8 +15,13 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define CONVOY_FIT_WEIGHT_BITS                                                                               \
-    22 /* weights of a pixel of the result are whole numbers, about 2^22 together */
+/* Weights of a pixel of the result are whole numbers, about 2^22 together. */
+#define CONVOY_FIT_WEIGHT_BITS 22
+
+/* Along the axis that is resized first, CONVOY_FIT_TILE pixels of the result beside each other are made of
+ * CONVOY_FIT_SPAN source pixels at most, from the first to the last. */
+#define CONVOY_FIT_TILE 32
+#define CONVOY_FIT_SPAN 6144
 
 enum convoy_fit_form {
     CONVOY_FIT_MISSING, /* there is no picture: its row becomes zeros */

@@ -11,14 +11,11 @@
 #include "kernels/device/launch.cuh"
 #include "kernels/fit_images.h"
 
-#define TILE_A  32
+#define TILE_A  CONVOY_FIT_TILE
 #define TILE_B  8
 #define THREADS (TILE_A * TILE_B)
 #define LINES   16
-#ifndef FIT_STAGED
-#define FIT_STAGED 6144 /* source pixels; a line that is longer is converted where it is read */
-#endif
-#define HALF (1 << (CONVOY_FIT_WEIGHT_BITS - 1))
+#define HALF    (1 << (CONVOY_FIT_WEIGHT_BITS - 1))
 
 static __device__ __forceinline__ int clamped(int value, int most)
 {
@@ -112,7 +109,7 @@ static __device__ __forceinline__ void convert(const struct convoy_fit_picture &
     words[1] = colored<channels>(line.luma[min(2 * pair + 1, picture.width - 1)], odd[0], odd[1]);
 }
 
-/* Where the pixel (x, y) of the upright picture is stored, and the other way round. */
+/* How a picture is turned until it is upright. */
 struct turn {
     bool turned, mirror_x, mirror_y; /* mirrors: of the stored axes */
 };
@@ -121,20 +118,6 @@ static __device__ __forceinline__ struct turn turn_of(int orientation)
 {
     return {orientation >= 5, orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8,
             orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7};
-}
-
-/* One pixel of the upright picture. */
-template <int channels>
-static __device__ __forceinline__ uint32_t fetch(const struct convoy_fit_picture &picture,
-                                                 const struct upsampling &up, int x, int y)
-{
-    struct turn turn = turn_of(picture.orientation);
-    int across = turn.turned ? y : x, down = turn.turned ? x : y;
-    across = turn.mirror_x ? picture.width - 1 - across : across;
-    down = turn.mirror_y ? picture.height - 1 - down : down;
-    uint32_t words[2];
-    convert<channels>(picture, up, line_of(picture, up, down), across >> 1, words);
-    return words[across & 1];
 }
 
 /* Converts lines [first, first + lines) along the axis that is resized second, of each the pixels [from, from
@@ -210,9 +193,9 @@ static __device__ __forceinline__ void add(int (&sums)[channels], uint32_t word,
 }
 
 template <int channels>
-__global__ void __launch_bounds__(THREADS) fit_images(CONVOY_PARAMETER struct convoy_fit_job job)
+__global__ void __launch_bounds__(THREADS, 4) fit_images(CONVOY_PARAMETER struct convoy_fit_job job)
 {
-    __shared__ uint32_t source[FIT_STAGED]; /* upright pixels of lines, 8 bits a channel */
+    __shared__ uint32_t source[CONVOY_FIT_SPAN]; /* upright pixels of lines, 8 bits a channel */
     __shared__ uint32_t resized[LINES][TILE_A];
     const struct convoy_fit_picture picture = job.pictures[blockIdx.z];
     bool missing =
@@ -235,17 +218,15 @@ __global__ void __launch_bounds__(THREADS) fit_images(CONVOY_PARAMETER struct co
         struct taps across = inside ? taps_of(b, own_b) : taps{0, 0, nullptr};
         struct taps span = reach_of(a, tile_a, TILE_A), lines = reach_of(b, tile_b, TILE_B);
         int width = span.end - span.first;
-        bool staged = width <= FIT_STAGED;
         const struct upsampling up = upsampling_of(picture);
-        int together = staged ? min(LINES, FIT_STAGED / max(width, 1)) : LINES;
+        int together = min(LINES, CONVOY_FIT_SPAN / max(width, 1));
 #pragma unroll
         for (int c = 0; c < channels; c++)
             sums[c] = HALF;
         /* The same lines for all threads of the block. */
-        for (int first = lines.first; first < lines.end; first += together) {
+        for (int first = lines.first; together > 0 && first < lines.end; first += together) {
             int end = min(first + together, lines.end);
-            if (staged)
-                stage<channels>(picture, up, rows_first, span.first, width, first, end - first, source);
+            stage<channels>(picture, up, rows_first, span.first, width, first, end - first, source);
             /* Also for what lies in resized, of the lines before these. */
             __syncthreads();
             for (int at = first + line; at < end; at += TILE_B) {
@@ -254,16 +235,8 @@ __global__ void __launch_bounds__(THREADS) fit_images(CONVOY_PARAMETER struct co
                 for (int c = 0; c < channels; c++)
                     means[c] = HALF;
                 int begin = (at - first) * width - span.first;
-                for (int k = along.first; k < along.end; k++) {
-                    int weight = along.weights[k - along.first];
-                    if (staged) {
-                        add<channels>(means, source[begin + k], weight);
-                        continue;
-                    }
-                    add<channels>(means,
-                                  fetch<channels>(picture, up, rows_first ? at : k, rows_first ? k : at),
-                                  weight);
-                }
+                for (int k = along.first; k < along.end; k++)
+                    add<channels>(means, source[begin + k], along.weights[k - along.first]);
 #pragma unroll
                 for (int c = 0; c < channels; c++)
                     means[c] = level(means[c]);

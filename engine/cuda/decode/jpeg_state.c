@@ -168,7 +168,9 @@ static enum begun place_tables(struct convoy_jpeg_state *state, const struct con
     for (int i = 0; i < 2; i++) {
         size_t taps = convoy_resampling_taps(axes[i]);
         numbers += (size_t)axes[i]->out * (2 + taps);
-        if (taps == 0 || numbers > CONVOY_JPEG_TABLES_NUMBERS)
+        bool first = (i == 1) == resampling.rows_first;
+        if (taps == 0 || numbers > CONVOY_JPEG_TABLES_NUMBERS ||
+            (first && convoy_resampling_span(axes[i], taps, CONVOY_FIT_TILE) > CONVOY_FIT_SPAN))
             return UNDECODABLE;
         found[i] = convoy_jpeg_tables_get(&state->tables, axes[i], taps);
     }

@@ -123,6 +123,12 @@ size_t convoy_resampling_taps(const struct convoy_resampling_axis *axis)
     return reach > MOST_TAPS ? 0 : (size_t)ceil(reach) * 2 + 1;
 }
 
+int64_t convoy_resampling_span(const struct convoy_resampling_axis *axis, size_t taps, int count)
+{
+    int64_t most = (int64_t)ceil((count - 1) * axis_scale(axis)) + 1 + (int64_t)taps;
+    return most < axis->in ? most : axis->in;
+}
+
 #define KEPT 256 /* weights of a window that need not be computed twice */
 
 /* One window: where it begins, how long it is, and weights. */

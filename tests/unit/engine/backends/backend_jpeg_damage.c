@@ -177,3 +177,18 @@ Test(backend_jpeg_damage, many_rows)
     free_rows(rows);
     unload_mirror(&mirror);
 }
+
+/* A picture that shrinks so much that the kernel's lines do not hold what a tile needs is the front's. */
+Test(backend_jpeg_damage, too_wide)
+{
+    struct mirror mirror = load_mirror(24, 20, 3, 64, &stretch);
+    struct rows *rows = new_rows();
+    add_row(rows, usual(), 1);
+    add_row(rows, encode(&(struct encoding){.width = 6500, .height = 4}), 1);
+    add_row(rows, encode(&(struct encoding){.width = 4, .height = 6500}), 1); /* rows go first */
+    add_row(rows, encode(&(struct encoding){.width = 6000, .height = 4}), 1);
+    add_row(rows, encode(&(struct encoding){.width = 4, .height = 6000}), 8);
+    lay_out(rows);
+    check_rows_but(&mirror, rows, 6);
+    unload_mirror(&mirror);
+}
