@@ -13,7 +13,6 @@
     X(2, 8, 6, 2, 2)
 
 #define DEPTH      64
-#define L2_BYTES   24.0   /* a cycle, of a multiprocessor where all ask */
 #define END_CYCLES 1800.0 /* of a tile of 128 x 128: made up */
 
 template <int ROWS, int NT, int STAGES, int BUFFERS, int CLUSTER>
@@ -38,10 +37,7 @@ template <int ROWS, int NT, int CLUSTER> static float estimate(const struct conv
 {
     int m = ROWS * NHWC_PIECE, n = NT * 8, chunks = nhwc_chunks_of(s, DEPTH);
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double product = n / 2.0, read = 16.0 + n / 4.0;
-    double products = ROWS * (DEPTH / 16) * (product > read ? product : read);
-    double copies = (m + n / CLUSTER) * DEPTH * 2 / L2_BYTES;
-    double all = chunks * (products > copies ? products : copies);
+    double all = chunks * nhwc_chunk_cycles(ROWS, n, DEPTH, n / CLUSTER);
     double one = (all + END_CYCLES * m * n / (128 * 128)) / NHWC_TURNS;
     double turns = (double)convoy_div_up(tiles, CONVOY_ESTIMATE_SMS);
     return nhwc_estimate(turns * (all > one ? all : one) + END_CYCLES + NHWC_START_CYCLES,
