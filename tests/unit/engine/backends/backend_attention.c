@@ -173,8 +173,13 @@ Test(backend_attention, of_which_a_row_is_added_late)
     x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 48, 9)), (const int[]){0, 2, 1});
     int y = add_attention(graph, add_normalize(graph, x, false), 3, SCALED_QUERIES);
     y = add_rows_dense(graph, add_act(graph, add_rows_dense(graph, y, 96), CONVOY_GELU, 0, 0), 48);
+    /* Large tensors of all rows take whatever memory is free meanwhile. */
+    int z = add_rows_dense(graph, x, 24);
+    for (int64_t width = 32; width < 700; width *= 2)
+        z = add_rows_dense(graph, add_act(graph, z, CONVOY_RELU, 0, 0), width);
     y = add_binary(graph, add_normalize(graph, y, false), x, CONVOY_ADD);
     add_output(graph, add_classifier(graph, add_slice(graph, y, 1, 4, 1)));
+    add_output(graph, add_rows_dense(graph, z, 8));
     check_kernels(graph, 1, 0, 1, 0);
 }
 
