@@ -51,7 +51,6 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_TURNS(0),
     LIST_NHWC_TURNS(1),
     LIST_NHWC_TURNS(2),
-    LIST_NHWC_TURNS(3),
     LIST_NHWC_PATCH(0),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),
