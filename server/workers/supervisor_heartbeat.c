@@ -41,11 +41,23 @@ static struct convoy_device_metrics *of_device(const struct device_worker *worke
                                    : NULL;
 }
 
+/* All workers of a device hear the same of it: the first one that is heard speaks for it. NULL: none is. */
+static const struct device_worker *speaker(const struct device_worker *worker)
+{
+    const struct convoy_supervisor *supervisor = worker->supervisor;
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->health_us != 0 &&
+            strcmp(supervisor->workers[i]->device, worker->device) == 0)
+            return supervisor->workers[i];
+    return NULL;
+}
+
 /* What is not known any more must not look as if it were. */
 static void hide_health(struct device_worker *worker)
 {
-    convoy_metrics_device_health(of_device(worker), NULL);
     worker->health_us = 0;
+    if (speaker(worker) == NULL)
+        convoy_metrics_device_health(of_device(worker), NULL);
 }
 
 static bool tunes(const struct device_worker *worker)
@@ -84,11 +96,18 @@ void convoy_heartbeat_health(struct device_worker *worker, const struct convoy_w
 {
     uint64_t xids = message->health.values[CONVOY_HEALTH_XIDS];
     worker->health_us = convoy_now_us();
-    convoy_metrics_device_health(of_device(worker), &message->health);
-    if (xids == CONVOY_HEALTH_UNKNOWN)
+    bool speaks = speaker(worker) == worker;
+    /* What it heard while another one spoke was counted then. */
+    uint64_t more =
+        xids != CONVOY_HEALTH_UNKNOWN && xids > worker->xids && !worker->listened ? xids - worker->xids : 0;
+    worker->listened = !speaks;
+    if (xids != CONVOY_HEALTH_UNKNOWN)
+        worker->xids = xids;
+    if (!speaks)
         return;
-    convoy_metrics_device_xids(of_device(worker), xids > worker->xids ? xids - worker->xids : 0);
-    worker->xids = xids;
+    convoy_metrics_device_health(of_device(worker), &message->health);
+    if (xids != CONVOY_HEALTH_UNKNOWN)
+        convoy_metrics_device_xids(of_device(worker), more);
 }
 
 void convoy_heartbeat_died(struct device_worker *worker, bool busy)
@@ -96,6 +115,7 @@ void convoy_heartbeat_died(struct device_worker *worker, bool busy)
     bool tuned = tunes(worker) && !busy; /* a worker tunes only when it is idle */
     worker->phase[0] = '\0';
     worker->xids = 0;
+    worker->listened = false;
     hide_health(worker);
     if (!tuned || ++worker->tuning_deaths != TUNING_DEATHS)
         return;

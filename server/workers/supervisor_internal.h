@@ -79,6 +79,7 @@ struct device_worker {
     uint64_t loading_us;     /* since when */
     uint64_t health_us;      /* when its device's health came last; 0: what came is not shown any more */
     uint64_t xids;           /* that this process reported so far */
+    bool listened;           /* another worker of the device spoke of it when this one reported last */
     uint32_t counter_count;  /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;             /* by model: LOADED or FAILED came */

@@ -330,7 +330,8 @@ Test(metrics, a_worker_of_one_model_has_series_of_its_own)
     char *totals = strndup(json.bytes, json.length);
     convoy_json_writer_free(&json);
     cr_assert_not_null(
-        strstr(totals, "\"devices\":[{\"device\":\"cuda:0\",\"up\":true,\"restarts\":1,\"batches\":1}]"),
+        strstr(totals,
+               "\"devices\":[{\"device\":\"cuda:0\",\"up\":true,\"restarts\":1,\"batches\":1,\"gpu\":{}}]"),
         "%s", totals);
     free(totals);
 

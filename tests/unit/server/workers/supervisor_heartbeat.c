@@ -59,12 +59,22 @@ static void expect_shown(struct convoy_metrics *metrics, const char *line, bool 
 #define XIDS(n)   "convoyd_gpu_xid_errors_total{device=\"cuda:0\"} " #n "\n"
 #define NO_NUMBER "convoyd_gpu_xid_errors_total"
 
+/* A worker of cuda:0, one of so many. */
+static struct device_worker worker_in(struct convoy_metrics *metrics, uint32_t count)
+{
+    struct device_worker worker = {
+        .supervisor = &supervisor, .metrics = convoy_metrics_device(metrics, "cuda:0"), .device = "cuda:0"};
+    supervisor.metrics = metrics;
+    supervisor.worker_count = count;
+    return worker;
+}
+
 Test(heartbeat, health_is_shown_while_it_is_fresh)
 {
     struct convoy_metrics *metrics = convoy_metrics_new();
     struct convoy_worker_message beat = {.type = CONVOY_WORKER_HEARTBEAT, .text = "running"};
-    struct device_worker worker = {.supervisor = &supervisor,
-                                   .metrics = convoy_metrics_device(metrics, "cuda:0")};
+    struct device_worker worker = worker_in(metrics, 1);
+    supervisor.workers[0] = &worker;
     tell(&worker, CONVOY_HEALTH_UNKNOWN);
     convoy_heartbeat(&worker, &beat);
     expect_shown(metrics, POWER, true);
@@ -85,8 +95,8 @@ Test(heartbeat, health_is_shown_while_it_is_fresh)
 Test(heartbeat, errors_of_a_devices_workers_add_up)
 {
     struct convoy_metrics *metrics = convoy_metrics_new();
-    struct device_worker worker = {.supervisor = &supervisor,
-                                   .metrics = convoy_metrics_device(metrics, "cuda:0")};
+    struct device_worker worker = worker_in(metrics, 1);
+    supervisor.workers[0] = &worker;
     tell(&worker, 0);
     expect_shown(metrics, XIDS(0), true);
     tell(&worker, 2);
@@ -96,6 +106,35 @@ Test(heartbeat, errors_of_a_devices_workers_add_up)
     tell(&worker, 1); /* the next one's first */
     expect_shown(metrics, XIDS(3), true);
     tell(&worker, 0); /* a lie */
+    expect_shown(metrics, XIDS(3), true);
+    convoy_metrics_free(metrics);
+}
+
+/* With worker.per_model several workers of a device hear of the same errors. */
+Test(heartbeat, one_of_a_devices_workers_speaks_for_it)
+{
+    struct convoy_metrics *metrics = convoy_metrics_new();
+    struct device_worker a = worker_in(metrics, 1), b = worker_in(metrics, 2), other = worker_in(metrics, 3);
+    snprintf(other.device, sizeof other.device, "cuda:1");
+    supervisor.workers[0] = &a;
+    supervisor.workers[1] = &b;
+    supervisor.workers[2] = &other;
+    tell(&other, 7);
+    tell(&b, 0);
+    tell(&a, 0);
+    tell(&a, 1);
+    tell(&b, 1);
+    expect_shown(metrics, XIDS(1), true);
+    tell(&b, 2); /* both heard of it; one is about to die of it */
+    tell(&a, 2);
+    expect_shown(metrics, XIDS(2), true);
+    die(&a, "running", false);
+    expect_shown(metrics, POWER, true); /* the other one knows */
+    tell(&b, 2);
+    tell(&b, 3);
+    expect_shown(metrics, XIDS(3), true);
+    die(&b, "running", false);
+    expect_shown(metrics, POWER, false);
     expect_shown(metrics, XIDS(3), true);
     convoy_metrics_free(metrics);
 }
