@@ -125,8 +125,7 @@ Test(heartbeat, one_of_a_devices_workers_speaks_for_it)
     tell(&a, 1);
     tell(&b, 1);
     expect_shown(metrics, XIDS(1), true);
-    tell(&b, 2); /* both heard of it; one is about to die of it */
-    tell(&a, 2);
+    tell(&a, 2); /* both hear of it; it is told by the one that dies of it */
     expect_shown(metrics, XIDS(2), true);
     die(&a, "running", false);
     expect_shown(metrics, POWER, true); /* the other one knows */
