@@ -12,7 +12,7 @@ convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificat
 # shellcheck disable=SC2034 # test.sh uses it
 convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-numpy python3-venv
   python3-yaml prometheus haproxy nginx-light libnginx-mod-stream wrk clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps tmux groff-base mandoc
-  systemd debootstrap mmdebstrap buildah)
+  systemd mmdebstrap buildah)
 
 # convoy_install PACKAGE...: installs those that are not there.
 convoy_install() {

@@ -13,7 +13,7 @@
  *     close()
  *
  * Threads: one thread of the worker, the compute thread, calls all functions, one at a time. Exceptions:
- * open() may run on another thread (see enter()), and counters() on any thread at any time.
+ * open() may run on another thread (see enter()), and counters() and health() on any thread at any time.
  *
  * Memory: submit() and collect() allocate nothing.
  *
@@ -22,6 +22,7 @@
 #ifndef CONVOY_ENGINE_BACKEND_H
 #define CONVOY_ENGINE_BACKEND_H
 
+#include "engine/base/device_health.h"
 #include "engine/base/error.h"
 #include "engine/base/input_layout.h"
 #include "engine/base/jpeg_row.h"
@@ -55,8 +56,9 @@ struct convoy_open_options {
     uint32_t streams;      /* how many jobs the configuration wants to run at once */
     const char *cache_dir; /* folder of the cache of kernel times; NULL: no cache */
     enum convoy_tuning tune;
+    bool health; /* health() will be called */
     void *context;
-    /* A line for the log. level: "debug", "info", "warning" or "error". */
+    /* A line for the log. level: "debug", "info", "warning" or "error". Any thread. */
     void (*log)(void *context, const char *level, const char *text);
     /* idle() has changed a network: other kernels, other weights. info replaces what load() filled in. */
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
@@ -80,6 +82,7 @@ struct convoy_load_options {
     /* 8-bit rows are normalised per channel: x * multiply[c] + add[c] */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
     struct convoy_image_fitting fitting; /* of rows that are JPEG files */
+    bool untuned;                        /* idle() leaves it alone: it is used rarely, and not for long */
 };
 
 struct convoy_layer_info {
@@ -209,6 +212,12 @@ struct convoy_backend {
      * functions run: the counters are atomics. May be NULL. */
     void (*counters)(struct convoy_device *device,
                      void (*report)(void *context, const char *name, uint64_t value), void *context);
+
+    /* Fills in what the driver said of the device's health a second ago at most; values that it does not tell
+     * are CONVOY_HEALTH_UNKNOWN. Any thread, while other functions run; does not ask the driver. wait_ms: 0;
+     * or the device was lost, and this may wait so long for the driver to report an error (Xid) that no
+     * earlier call has told of. False: nothing is known. May be NULL. */
+    bool (*health)(struct convoy_device *device, uint32_t wait_ms, struct convoy_device_health *health);
 };
 
 typedef const struct convoy_backend *(*convoy_backend_entry_function)(void);

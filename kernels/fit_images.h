@@ -15,8 +15,13 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define CONVOY_FIT_WEIGHT_BITS                                                                               \
-    22 /* weights of a pixel of the result are whole numbers, about 2^22 together */
+/* Weights of a pixel of the result are whole numbers, about 2^22 together. */
+#define CONVOY_FIT_WEIGHT_BITS 22
+
+/* Along the axis that is resized first, CONVOY_FIT_TILE pixels of the result beside each other are made of
+ * CONVOY_FIT_SPAN source pixels at most, from the first to the last. */
+#define CONVOY_FIT_TILE 32
+#define CONVOY_FIT_SPAN 6144
 
 enum convoy_fit_form {
     CONVOY_FIT_MISSING, /* there is no picture: its row becomes zeros */
@@ -48,6 +53,8 @@ struct convoy_fit_picture {
 
 struct convoy_fit_job {
     const struct convoy_fit_picture *pictures; /* in device memory, one for each row */
+    const uint32_t
+        *unwritten; /* in device memory: not 0 where the picture counts as missing; NULL: none does */
     int rows;
     uint8_t *images;     /* the first row; H x W x C bytes each */
     int64_t image_bytes; /* from row to row */
@@ -58,6 +65,16 @@ struct convoy_fit_job {
 };
 
 cudaError_t convoy_launch_fit_images(const struct convoy_fit_job *job, cudaStream_t stream);
+
+/* Engines have been seen to report success for pictures that they had passed over. So planes are filled with
+ * a pattern that no picture has, 0 and 255 in turns, before they are decoded into; afterwards no line of a
+ * picture may still show it. planes: on 256 bytes; bytes: a multiple of 16. */
+cudaError_t convoy_launch_mark_planes(uint8_t *planes, int64_t bytes, cudaStream_t stream);
+/* unwritten[i] = 1 where picture i has a plane of 16 samples or more across, one of whose lines still shows
+ * the pattern, else 0; of every 16 lines the last one is looked at. Each plane begins on an even address and
+ * has an even pitch. */
+cudaError_t convoy_launch_check_planes(const struct convoy_fit_picture *pictures, int rows,
+                                       uint32_t *unwritten, cudaStream_t stream);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/commands/layer_table.h"
+#include "client/data/output_file.h"
 #include "client/lib/failure.h"
 #include "client/lib/file.h"
 #include "client/term/terminal.h"
@@ -26,6 +27,9 @@ static const char help[] =
     "  --model NAME     which model (default: the server's); `convoy models` lists them\n"
     "  --version V      which version of it (default: the highest)\n"
     "  --profile        time every layer of the network too\n"
+    "  --explain PNG    write where in the image the network found its best class, as a grey picture; of "
+    "one\n"
+    "                   image, and of networks that have a class activation map\n"
     "  --json           print one JSON document\n"
     "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n" CLIENT_TLS_HELP "\n"
     "Exit status: 0 every image was classified, 1 some file or image failed, 2 wrong command line,\n"
@@ -33,6 +37,7 @@ static const char help[] =
     "\n"
     "  convoy classify models/samples/ship.jpg\n"
     "  convoy classify --top 1 holiday/*.jpg\n"
+    "  convoy classify --explain where.png models/samples/ship.jpg\n"
     "  curl -s http://example.org/cat.jpg | convoy classify --json -\n";
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
@@ -46,7 +51,10 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
             arguments->threshold = -1; /* none is left out, whatever the model's is */
         return status;
     }
-    arguments->profile = true;
+    if (letter == 'e')
+        arguments->explain = value;
+    else
+        arguments->profile = true;
     return 0;
 }
 
@@ -58,6 +66,7 @@ int client_classify_arguments(int argc, char **argv, struct client_classify_argu
                                             {"top", required_argument, NULL, 't'},
                                             {"threshold", required_argument, NULL, 'T'},
                                             {"profile", no_argument, NULL, 'p'},
+                                            {"explain", required_argument, NULL, 'e'},
                                             {0}};
     memset(arguments, 0, sizeof *arguments);
     int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
@@ -68,6 +77,11 @@ int client_classify_arguments(int argc, char **argv, struct client_classify_argu
         return client_fail_with(failure, -EINVAL, "name a file to classify, or - for standard input");
     arguments->files = argv + first;
     arguments->file_count = (size_t)(argc - first);
+    if (arguments->explain && arguments->file_count > 1)
+        return client_fail_with(failure, -EINVAL, "--explain is of one file, not of %zu",
+                                arguments->file_count);
+    if (arguments->explain && arguments->profile)
+        return client_fail_with(failure, -EINVAL, "--explain and --profile exclude each other: ask twice");
     return 0;
 }
 
@@ -122,13 +136,22 @@ static void print_file(const struct client_terminal *terminal, const struct file
     }
 }
 
-static void print_text(const struct file *files, size_t count, const struct convoy_answer *answer)
+/* explained: the file that the answer's map went to. */
+static void print_text(const struct file *files, size_t count, const struct convoy_answer *answer,
+                       const char *explained)
 {
     struct client_terminal terminal = client_terminal_open(stdout);
     for (size_t i = 0; i < count; i++)
         print_file(&terminal, &files[i]);
     if (!answer)
         return;
+    if (answer->map) {
+        fputs("  where: ", stdout);
+        client_print_safely(stdout, answer->map->label);
+        fputs(" in ", stdout);
+        client_print_safely(stdout, explained);
+        putchar('\n');
+    }
     if (answer->layer_count) {
         putchar('\n');
         client_layer_table_print(&terminal, answer->layers, answer->layer_count);
@@ -170,7 +193,21 @@ static void add_result(cJSON *entry, const struct file *file)
     }
 }
 
-static void add_answer(cJSON *document, const struct convoy_answer *answer)
+static void add_map(cJSON *document, const struct convoy_map *map, const char *explained)
+{
+    cJSON *entry = cJSON_AddObjectToObject(document, "explanation");
+    cJSON_AddStringToObject(entry, "file", explained);
+    cJSON_AddStringToObject(entry, "label", map->label);
+    cJSON_AddNumberToObject(entry, "index", (double)map->index);
+    cJSON_AddNumberToObject(entry, "height", (double)map->height);
+    cJSON_AddNumberToObject(entry, "width", (double)map->width);
+    cJSON_AddNumberToObject(entry, "low", map->low);
+    cJSON_AddNumberToObject(entry, "high", map->high);
+    const double box[4] = {map->left, map->top, map->right, map->bottom};
+    cJSON_AddItemToObject(entry, "box", cJSON_CreateDoubleArray(box, 4));
+}
+
+static void add_answer(cJSON *document, const struct convoy_answer *answer, const char *explained)
 {
     cJSON_AddStringToObject(document, "model", answer->model);
     cJSON_AddStringToObject(document, "version", answer->version);
@@ -188,6 +225,8 @@ static void add_answer(cJSON *document, const struct convoy_answer *answer)
     cJSON_AddNumberToObject(timing, "compute_us", answer->timing.compute_us);
     cJSON_AddNumberToObject(timing, "output_us", answer->timing.output_us);
     cJSON_AddNumberToObject(timing, "total_us", answer->timing.total_us);
+    if (answer->map)
+        add_map(document, answer->map, explained);
     if (!answer->layer_count)
         return;
     cJSON *layers = cJSON_AddArrayToObject(document, "layers");
@@ -200,7 +239,8 @@ static void add_answer(cJSON *document, const struct convoy_answer *answer)
     }
 }
 
-static void print_json(const struct file *files, size_t count, const struct convoy_answer *answer)
+static void print_json(const struct file *files, size_t count, const struct convoy_answer *answer,
+                       const char *explained)
 {
     cJSON *document = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(document, "files");
@@ -211,7 +251,7 @@ static void print_json(const struct file *files, size_t count, const struct conv
         cJSON_AddItemToArray(list, entry);
     }
     if (answer)
-        add_answer(document, answer);
+        add_answer(document, answer, explained);
     char *text = cJSON_Print(document);
     if (text)
         puts(text);
@@ -248,6 +288,12 @@ static void spread(struct file *files, size_t count, const struct convoy_answer 
     }
 }
 
+static int write_png(FILE *out, const void *context)
+{
+    const struct convoy_map *map = context;
+    return fwrite(map->png, 1, map->png_size, out) == map->png_size ? 0 : -EIO;
+}
+
 static int classify(const struct client_classify_arguments *arguments, struct file *files,
                     struct convoy_image *images)
 {
@@ -255,7 +301,8 @@ static int classify(const struct client_classify_arguments *arguments, struct fi
                                      .version = arguments->common.version,
                                      .top = (int)arguments->top,
                                      .threshold = arguments->threshold,
-                                     .profile = arguments->profile};
+                                     .profile = arguments->profile,
+                                     .explain = arguments->explain != NULL};
     struct convoy_client *client = NULL;
     struct convoy_answer *answer = NULL;
     struct convoy_failure failure;
@@ -272,6 +319,8 @@ static int classify(const struct client_classify_arguments *arguments, struct fi
         }
         status = 0;
     }
+    if (status == 0 && answer && answer->map)
+        status = client_output_file_write(arguments->explain, write_png, answer->map, &failure);
     if (status) {
         exit_status = client_report("classify", status, &failure);
         goto out;
@@ -279,9 +328,9 @@ static int classify(const struct client_classify_arguments *arguments, struct fi
     if (answer)
         spread(files, count, answer);
     if (arguments->common.json)
-        print_json(files, count, answer);
+        print_json(files, count, answer, arguments->explain);
     else
-        print_text(files, count, answer);
+        print_text(files, count, answer, arguments->explain);
     for (size_t i = 0; i < count; i++) {
         if (error_of(&files[i]))
             exit_status = CLIENT_EXIT_IMAGE;

@@ -9,7 +9,8 @@ struct client_classify_arguments {
     long top;
     double threshold; /* below 0: none is left out; 0: not given */
     bool profile;
-    char *const *files; /* into argv */
+    const char *explain; /* into argv: the file for the class activation map; NULL: there is none */
+    char *const *files;  /* into argv */
     size_t file_count;
     bool help;
 };

@@ -73,6 +73,22 @@ static void add_model(cJSON *list, const struct client_top_view *view,
     cJSON_AddItemToArray(list, object);
 }
 
+/* What its driver says of it. */
+static void add_health(cJSON *object, const struct client_snapshot_device *device)
+{
+    if (device->utilization.count + device->used_memory.count + device->health.count == 0)
+        return;
+    cJSON *inside = cJSON_AddObjectToObject(object, "gpu");
+    add_named(inside, "utilization", &device->utilization);
+    add_named(inside, "memory_bytes", &device->used_memory);
+    add_named(inside, "ecc_uncorrected_errors", &device->ecc);
+    cJSON *reasons = cJSON_AddArrayToObject(inside, "throttled");
+    for (size_t i = 0; i < device->throttled.count; i++)
+        cJSON_AddItemToArray(reasons, cJSON_CreateString(device->throttled.entries[i].name));
+    for (size_t i = 0; i < device->health.count; i++)
+        cJSON_AddNumberToObject(inside, device->health.entries[i].name, device->health.entries[i].value);
+}
+
 static void add_device(cJSON *list, const struct client_top_view *view,
                        const struct client_snapshot_device *device)
 {
@@ -84,6 +100,7 @@ static void add_device(cJSON *list, const struct client_top_view *view,
         cJSON_AddNullToObject(object, "worker_up");
     add_named(object, "restarts", &device->restarts);
     add_named(object, "memory_bytes", &device->memory);
+    add_health(object, device);
     add_rate(object, "batches_per_second", view, device->batches);
     cJSON_AddItemToArray(list, object);
 }

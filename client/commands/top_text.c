@@ -191,6 +191,62 @@ static void print_models(const struct page *page)
         fputs("(no model)\n", page->stream);
 }
 
+/* NaN when there is none of that name. */
+static double value_of(const struct client_named_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->entries[i].name, name) == 0)
+            return list->entries[i].value;
+    return NAN;
+}
+
+static void print_alarming(const struct page *page, bool alarming, const char *what, double value)
+{
+    if (isnan(value))
+        return;
+    colour(page, alarming ? CLIENT_RED : CLIENT_PLAIN);
+    fprintf(page->stream, "  %s %.0f", what, value);
+    colour(page, CLIENT_PLAIN);
+}
+
+/* A line of what the GPU's driver says of it; nothing where that is not known. */
+static void print_health(const struct page *page, const struct client_snapshot_device *device)
+{
+    const struct client_named_list *health = &device->health;
+    double temperature = value_of(health, "temperature_celsius"), power = value_of(health, "power_watts"),
+           limit = value_of(health, "power_limit_watts"), used = value_of(&device->used_memory, "used"),
+           total = value_of(&device->used_memory, "total"), ecc = value_of(&device->ecc, "volatile"),
+           xids = value_of(health, "xid_errors");
+    char one[CELL_BYTES], other[CELL_BYTES];
+    if (device->utilization.count + device->used_memory.count + health->count == 0)
+        return;
+    fprintf(page->stream, "%*s GPU", page->name_cells, "");
+    for (size_t i = 0; i < device->utilization.count; i++) {
+        fputs("  ", page->stream);
+        client_print_safely(page->stream, device->utilization.entries[i].name);
+        fprintf(page->stream, " %.0f %%", device->utilization.entries[i].value * 100);
+    }
+    if (!isnan(used) && !isnan(total))
+        fprintf(page->stream, "  %s of %s", bytes(used, one), bytes(total, other));
+    if (!isnan(temperature))
+        fprintf(page->stream, "  %.0f C", temperature);
+    if (!isnan(power))
+        fprintf(page->stream, "  %.0f W", power);
+    if (!isnan(limit))
+        fprintf(page->stream, " of %.0f W", limit);
+    for (size_t i = 0; i < device->throttled.count; i++) {
+        colour(page, CLIENT_RED);
+        fputs(i == 0 ? "  throttled: " : ", ", page->stream);
+        client_print_safely(page->stream, device->throttled.entries[i].name);
+        colour(page, CLIENT_PLAIN);
+    }
+    print_alarming(page, ecc > 0, "ECC errors", ecc);
+    print_alarming(page, xids > 0, "Xids", xids);
+    if (xids > 0)
+        fprintf(page->stream, " (last %.0f)", value_of(health, "last_xid"));
+    fputc('\n', page->stream);
+}
+
 static void print_devices(const struct page *page)
 {
     const struct client_snapshot *snapshot = page->view->between;
@@ -222,6 +278,7 @@ static void print_devices(const struct page *page)
             fprintf(page->stream, " %s", bytes(device->memory.entries[m].value, cell));
         }
         fputc('\n', page->stream);
+        print_health(page, device);
     }
     if (snapshot->device_count == 0)
         fputs("(no device yet)\n", page->stream);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/base64.h"
 #include "client/lib/failure.h"
 #include "client/lib/json.h"
 
@@ -15,6 +16,8 @@ struct own_answer {
     struct convoy_result *results;
     struct convoy_prediction *predictions;
     struct convoy_layer *layers;
+    struct convoy_map map;
+    void *png; /* the map's */
 };
 
 struct own_models {
@@ -26,7 +29,7 @@ struct own_models {
 static bool whole_of(const cJSON *object, const char *name, long *whole)
 {
     double number;
-    if (!client_json_number(object, name, &number) || number > 1e9 || number != floor(number))
+    if (!client_json_number(object, name, &number) || number > 1e9 || number != (double)(long)number)
         return false;
     *whole = (long)number;
     return true;
@@ -94,6 +97,37 @@ static const char *read_results(const cJSON *results, struct own_answer *own)
     return NULL;
 }
 
+/* Of a member that may be less than 0. */
+static bool number_of(const cJSON *item, double *number)
+{
+    *number = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    return isfinite(*number);
+}
+
+static const char *read_map(const cJSON *explanation, struct own_answer *own)
+{
+    static const char data[] = "data:image/png;base64,";
+    struct convoy_map *map = &own->map;
+    double *const sides[4] = {&map->left, &map->top, &map->right, &map->bottom};
+    const cJSON *box = cJSON_GetObjectItemCaseSensitive(explanation, "box");
+    const char *png = client_json_text(explanation, "png");
+    map->label = client_json_text(explanation, "label");
+    bool complete = map->label && whole_of(explanation, "index", &map->index) &&
+                    whole_of(explanation, "height", &map->height) &&
+                    whole_of(explanation, "width", &map->width) && png &&
+                    strncmp(png, data, sizeof data - 1) == 0 && cJSON_GetArraySize(box) == 4 &&
+                    number_of(cJSON_GetObjectItemCaseSensitive(explanation, "low"), &map->low) &&
+                    number_of(cJSON_GetObjectItemCaseSensitive(explanation, "high"), &map->high);
+    for (int i = 0; complete && i < 4; i++)
+        complete = number_of(cJSON_GetArrayItem(box, i), sides[i]);
+    int status = complete ? client_base64_decode(png + sizeof data - 1, &own->png, &map->png_size) : -EINVAL;
+    if (status)
+        return status == -ENOMEM ? "memory is out" : "an explanation is not as it should be";
+    map->png = own->png;
+    own->answer.map = map;
+    return NULL;
+}
+
 static const char *read_layers(const cJSON *layers, struct own_answer *own)
 {
     const cJSON *item;
@@ -144,6 +178,10 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
         return "memory is out";
     const char *problem = read_results(results, own);
     if (problem)
+        return problem;
+    const cJSON *explanation =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(results, 0), "explanation");
+    if (explanation && (problem = read_map(explanation, own)))
         return problem;
     answer->results = own->results;
     answer->result_count = count;
@@ -204,6 +242,7 @@ void client_answer_discard(struct convoy_answer *answer)
     free(own->results);
     free(own->predictions);
     free(own->layers);
+    free(own->png);
     free(own);
 }
 

@@ -58,6 +58,8 @@ struct convoy_options {
     bool profile;        /* measure every layer; the request then forms a batch of its own and is slower */
     double threshold; /* up to 1: classes of a lower probability are left out; 0: the model's; below 0: none
                          is */
+    bool explain; /* of one image: also where the network found its best class. The server refuses models that
+                     cannot say (status 400). Not with profile */
 };
 
 struct convoy_prediction {
@@ -79,6 +81,17 @@ struct convoy_layer {
     const char *name;
     const char *kernel;
     double us;
+};
+
+/* A class activation map; docs/http.md defines each member. */
+struct convoy_map {
+    const char *label; /* of the class */
+    long index;
+    long height, width;              /* of the map, in values */
+    double low, high;                /* what black and white stand for */
+    double left, top, right, bottom; /* what it covers of the image, as parts of its width and height */
+    const void *png;                 /* a grey picture of the map, as a PNG file */
+    size_t png_size;
 };
 
 /* Microseconds, measured by the server; docs/http.md defines each stage. */
@@ -107,6 +120,7 @@ struct convoy_answer {
     const struct convoy_layer *layers; /* none without options.profile */
     size_t layer_count;
     size_t decoded_by_gpu; /* images that the model's device decoded; 0 from a server that does not tell */
+    const struct convoy_map *map; /* NULL without options.explain */
 };
 
 struct convoy_model {

@@ -43,6 +43,8 @@ static int build_path(const struct convoy_options *options, char **path)
         fprintf(out, "&timeout_ms=%d", options->timeout_ms);
     if (options->profile)
         fputs("&profile=1", out);
+    if (options->explain)
+        fputs("&explain=cam", out);
     if (ferror(out))
         status = -ENOMEM;
     if (fclose(out))
@@ -123,6 +125,8 @@ int client_request_build(const struct convoy_image *images, size_t count,
     if (options->timeout_ms < 0 || options->timeout_ms > 3600000)
         return client_fail_with(failure, -EINVAL, "timeout_ms is %d, it must be 1 to 3600000",
                                 options->timeout_ms);
+    if (options->explain && count > 1)
+        return client_fail_with(failure, -EINVAL, "an explanation is of one image, not of %zu", count);
     status = build_path(options, &request->path);
     if (status == 0 && count == 1) {
         request->body = images[0].size ? images[0].bytes : "";

@@ -106,6 +106,18 @@ static void add_named(struct client_named_list *list, const char *name, double v
         list->entries[list->count++] = (struct client_named){name, value};
 }
 
+/* The entry's number, added as 0 where it is missing; *lost where it does not fit. */
+static double *named(struct client_named_list *list, const char *name, double *lost)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->entries[i].name, name) == 0)
+            return &list->entries[i].value;
+    if (list->count == CLIENT_SNAPSHOT_VERSIONS)
+        return lost;
+    list->entries[list->count] = (struct client_named){name, 0};
+    return &list->entries[list->count++].value;
+}
+
 /* Finds "compute_seconds" and its like by name; NULL when it is not a model's histogram. */
 static struct client_histogram *histogram_of(struct client_snapshot_model *model, const char *name,
                                              size_t length)
@@ -171,16 +183,56 @@ static void take_device(struct making *making, const char *name, const struct cl
                         double value)
 {
     struct client_snapshot_device *device = device_of(making, sample);
+    double lost = 0;
     if (!device)
         return;
+    /* A device has several workers where each is for one model: up when one is. */
     if (strcmp(name, "worker_up") == 0) {
         device->known = true;
-        device->up = value > 0;
+        device->up = device->up || value > 0;
     } else if (strcmp(name, "worker_restarts_total") == 0) {
-        add_named(&device->restarts, client_sample_label(sample, "reason"), value);
+        *named(&device->restarts, client_sample_label(sample, "reason"), &lost) += value;
     } else {
-        add_named(&device->memory, client_sample_label(sample, "kind"), value);
+        const char *kind = client_sample_label(sample, "kind");
+        double *bytes = named(&device->memory, kind, &lost);
+        bool of_device =
+            strcmp(kind, "free") == 0 || strcmp(kind, "total") == 0; /* all workers say the same */
+        *bytes = of_device ? fmax(*bytes, value) : *bytes + value;
     }
+}
+
+/* What is said of a device's health; false when name is nothing of that. */
+static bool take_health(struct making *making, const char *name, const struct client_sample *sample,
+                        double value)
+{
+    static const struct {
+        const char *name, *label; /* label: whose value names the number; NULL: as there */
+        const char *as;
+        size_t list;
+    } families[] = {
+        {"gpu_utilization_ratio", "engine", NULL, offsetof(struct client_snapshot_device, utilization)},
+        {"gpu_memory_bytes", "kind", NULL, offsetof(struct client_snapshot_device, used_memory)},
+        {"gpu_ecc_uncorrected_errors_total", "lifetime", NULL, offsetof(struct client_snapshot_device, ecc)},
+        {"gpu_throttled", "reason", NULL, offsetof(struct client_snapshot_device, throttled)},
+        {"gpu_temperature_celsius", NULL, "temperature_celsius",
+         offsetof(struct client_snapshot_device, health)},
+        {"gpu_power_watts", NULL, "power_watts", offsetof(struct client_snapshot_device, health)},
+        {"gpu_power_limit_watts", NULL, "power_limit_watts", offsetof(struct client_snapshot_device, health)},
+        {"gpu_xid_errors_total", NULL, "xid_errors", offsetof(struct client_snapshot_device, health)},
+        {"gpu_last_xid", NULL, "last_xid", offsetof(struct client_snapshot_device, health)},
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strcmp(name, families[i].name) != 0)
+            continue;
+        struct client_snapshot_device *device = device_of(making, sample);
+        bool shown = strcmp(name, "gpu_throttled") != 0 || value > 0;
+        if (device && shown)
+            add_named((struct client_named_list *)(void *)((char *)device + families[i].list),
+                      families[i].label ? client_sample_label(sample, families[i].label) : families[i].as,
+                      value);
+        return true;
+    }
+    return false;
 }
 
 static void take_batches(struct making *making, const struct client_sample *sample, double value)
@@ -222,7 +274,8 @@ static void take_sample(struct making *making, const struct client_sample *sampl
     /* NaN and negative numbers count as 0. */
     double value = isfinite(sample->value) && sample->value > 0 ? sample->value : 0;
     struct client_snapshot_model *model;
-    if (take_model(making, name, sample, value))
+    if (take_model(making, name, sample, value) ||
+        (strncmp(name, "gpu_", 4) == 0 && take_health(making, name, sample, value)))
         return;
     if (strcmp(name, "build_info") == 0)
         making->snapshot->version = client_sample_label(sample, "version");

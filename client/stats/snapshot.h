@@ -22,7 +22,7 @@ extern const char *const client_snapshot_stage_names[CLIENT_SNAPSHOT_STAGES];
 /* A convoyd serves at most 1,024 versions. Models and devices beyond these limits are left out. */
 #define CLIENT_SNAPSHOT_MODELS  2048
 #define CLIENT_SNAPSHOT_DEVICES 256
-/* Versions of a model, kinds of memory of a device, reasons of its restarts. */
+/* Versions of a model, kinds of memory of a device, reasons of its restarts, values of its health. */
 #define CLIENT_SNAPSHOT_VERSIONS 16
 
 /* A named number: a version and whether it is ready, a kind of memory and its bytes, a reason of restarts and
@@ -52,6 +52,9 @@ struct client_snapshot_device {
     bool known, up; /* known: the metrics say whether its worker is up */
     double batches;
     struct client_named_list restarts, memory;
+    /* What its driver says of it; empty where that is not known. health: "temperature_celsius",
+     * "power_watts", "power_limit_watts", "xid_errors", "last_xid". throttled: reasons that hold now. */
+    struct client_named_list utilization, used_memory, ecc, throttled, health;
 };
 
 /* Strings point into the exposition, which must outlive the snapshot. Counts are totals or, after
@@ -75,7 +78,8 @@ int client_snapshot_read(const struct client_exposition *exposition, struct clie
 bool client_snapshot_restarted(const struct client_snapshot *earlier, const struct client_snapshot *later);
 
 /* Subtracts the counts of earlier, a snapshot of the same process, from those of later. Values that are not
- * counts (queue, slots, memory, restarts, retried, ready, up) stay unchanged. No result is below 0. */
+ * counts (queue, slots, memory, health, restarts, retried, ready, up) stay unchanged. No result is below 0.
+ */
 void client_snapshot_subtract(const struct client_snapshot *earlier, struct client_snapshot *later);
 
 /* Sums requests, and those not answered 200, including requests that named no known model. */

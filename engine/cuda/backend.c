@@ -10,6 +10,11 @@ static void counters(struct convoy_device *device,
     convoy_cuda_report(report, context);
 }
 
+static bool health(struct convoy_device *device, uint32_t wait_ms, struct convoy_device_health *result)
+{
+    return device->health != NULL && convoy_cuda_health_read(device->health, wait_ms, result);
+}
+
 static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
                                               .name = "cuda",
                                               .keeps_graph = true,
@@ -24,7 +29,8 @@ static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
                                               .idle = convoy_cuda_idle,
                                               .verify = convoy_cuda_verify,
                                               .memory = convoy_cuda_memory,
-                                              .counters = counters};
+                                              .counters = counters,
+                                              .health = health};
 
 __attribute__((visibility("default"))) const struct convoy_backend *convoy_backend_entry(void);
 const struct convoy_backend *convoy_backend_entry(void)

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEALTH_PERIOD_MS 1000 /* between two samples */
+#define HEALTH_LIMIT_MS  1000 /* that a worker's start may be later because of them */
+
 static int make_marks(struct convoy_device *device, struct convoy_error *error)
 {
     int failed = 0;
@@ -57,6 +60,8 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     struct convoy_device *device = calloc(1, sizeof(*device));
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
+    if (options->health)
+        device->health = convoy_cuda_health_begin(HEALTH_PERIOD_MS, options->context, options->log);
     convoy_cuda_tuner_init(&device->tuner, options, &device->gpu, &device->choices, &device->cache);
     failed = convoy_cuda_gpu_open(&device->gpu, index, options, error);
     if (!failed)
@@ -78,6 +83,12 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     if (options->tune != CONVOY_TUNING_FORCE)
         convoy_cuda_cache_read(&device->cache, &device->gpu, &device->choices);
     convoy_cuda_kernel_choices_remember(&device->choices); /* not before: reading replaces all of choices */
+    if (device->health != NULL) {
+        char bus[32];
+        snprintf(bus, sizeof(bus), "%08x:%02x:%02x.0", (unsigned)properties.pciDomainID,
+                 (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
+        convoy_cuda_health_watch(device->health, bus, HEALTH_LIMIT_MS);
+    }
     *info = (struct convoy_device_info){.device_count = (uint32_t)count,
                                         .streams = device->gpu.stream_count,
                                         .jpeg_jobs = device->decoder != NULL ? CONVOY_JPEG_STATES : 0};
@@ -94,6 +105,7 @@ void convoy_cuda_close(struct convoy_device *device)
     struct convoy_error ignored;
     if (device == NULL)
         return;
+    convoy_cuda_health_end(device->health);
     convoy_cuda_tuner_free(&device->tuner);
     convoy_jpeg_decoder_close(device->decoder);
     if (device->pinned != NULL)

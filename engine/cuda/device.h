@@ -9,6 +9,7 @@
 #include "engine/backend.h"
 #include "engine/cuda/decode/jpeg_decoder.h"
 #include "engine/cuda/runtime/gpu.h"
+#include "engine/cuda/runtime/health.h"
 #include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/tuner.h"
 
@@ -51,6 +52,7 @@ struct convoy_device {
     struct convoy_cuda_kernel_choices choices; /* the kernels that were measured to be fastest */
     struct convoy_cuda_cache cache;            /* the file that keeps them */
     struct convoy_cuda_tuner tuner;
+    struct convoy_cuda_health *health; /* NULL: it was not asked for, or there is no thread */
 };
 
 int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,

@@ -50,9 +50,14 @@ static size_t reports_offset(uint32_t slots)
     return slots_offset() + round_to_page(slots * sizeof(struct convoy_slot));
 }
 
-static size_t data_offset(uint32_t slots)
+static size_t maps_offset(uint32_t slots)
 {
     return reports_offset(slots) + round_to_page(slots * sizeof(struct convoy_slot_report));
+}
+
+static size_t data_offset(uint32_t slots)
+{
+    return maps_offset(slots) + round_to_page(slots * CONVOY_MAX_CLASS_MAP * sizeof(float));
 }
 
 static size_t slot_stride(const struct convoy_channel_size *size)
@@ -119,6 +124,29 @@ int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_
     close_if_open(&channel->worker_doorbell_fd);
     channel->worker_doorbell_fd = pair[1];
     return 0;
+}
+
+int convoy_channel_renew_memory(struct convoy_channel *channel, struct convoy_error *error)
+{
+    struct convoy_channel fresh = {.memory_fd =
+                                       memfd_create("convoy-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                                   .doorbell_fd = -1,
+                                   .worker_doorbell_fd = -1};
+    if (fresh.memory_fd < 0)
+        return convoy_fail(error, -errno, "cannot make other memory for a channel: %s", strerror(errno));
+    int code = channel->base != NULL ? convoy_channel_lay_out(&fresh, &channel->size, error) : 0;
+    /* In the place of the old pages, which nothing maps any more then. */
+    if (code == 0 && channel->base != NULL &&
+        mremap(fresh.base, fresh.bytes, fresh.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, channel->base) ==
+            MAP_FAILED)
+        code = convoy_fail(error, -errno, "cannot map other memory for a channel: %s", strerror(errno));
+    else if (code == 0)
+        fresh.base = NULL; /* it is the channel's */
+    if (code == 0 && dup3(fresh.memory_fd, channel->memory_fd, O_CLOEXEC) < 0)
+        code = convoy_fail(error, -errno, "cannot renew the memory of a channel: %s", strerror(errno));
+    convoy_channel_destroy(&fresh);
+    convoy_channel_reset(channel);
+    return code;
 }
 
 void convoy_channel_handed_over(struct convoy_channel *channel)
@@ -253,6 +281,12 @@ struct convoy_slot_report *convoy_channel_report(const struct convoy_channel *ch
 {
     uint8_t *reports = (uint8_t *)channel->base + reports_offset(channel->size.slots);
     return (struct convoy_slot_report *)reports + slot;
+}
+
+float *convoy_channel_class_map(const struct convoy_channel *channel, uint32_t slot)
+{
+    uint8_t *maps = (uint8_t *)channel->base + maps_offset(channel->size.slots);
+    return (float *)(void *)maps + (size_t)slot * CONVOY_MAX_CLASS_MAP;
 }
 
 uint8_t *convoy_channel_rows(const struct convoy_channel *channel, uint32_t slot)

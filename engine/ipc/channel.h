@@ -9,14 +9,14 @@
  *     convoy_channel_take_done()  <-- completion ring --   convoy_channel_finish()
  *
  * Layout of the memfd; every part begins on a page of its own:
- *     header with both rings | slot headers | slot reports | slot 0: rows, outputs | slot 1: ... | ...
+ *     header with both rings | slot headers | slot reports | class maps | slot 0: rows, outputs | slot 1: ...
  *
  * At any time a slot serves one model and one layout of rows (engine/base/input_layout.h). Its rows lie
  * input_stride bytes apart, its outputs output_stride bytes apart; both are multiples of CONVOY_SLOT_ALIGN.
  * The outputs of a row are float32, all of the model's outputs one after the other.
  *
  * Who writes what: only the front writes slot headers and the submission ring; only the worker writes
- * outputs, reports, the completion ring and the count of progress.
+ * outputs, reports, class maps, the completion ring and the count of progress.
  *
  * Trust: neither end can make the other read outside the mapping. The front does not trust the worker:
  * convoy_channel_take_done() bounds what it reads, and the caller compares slot and generation with its own
@@ -67,9 +67,16 @@ struct convoy_slot {
     uint32_t first, rows;   /* rows [first, first + rows) */
     uint32_t generation;    /* of this submission; its completion carries the same number */
     uint32_t profile;       /* 1: time each layer */
+    uint32_t map;           /* a class activation map of its one row: CONVOY_MAP_..., or that of a class */
     uint64_t input_stride;  /* bytes, multiple of CONVOY_SLOT_ALIGN */
     uint64_t output_stride; /* bytes, multiple of CONVOY_SLOT_ALIGN */
 };
+
+/* Of a slot's `map`. With a map a slot is not profiled, and of its outputs the first is computed; the others
+ * are 0. Its row is no file. */
+#define CONVOY_MAP_NONE  0
+#define CONVOY_MAP_BEST  1 /* of the class with the highest score, of equal ones the first */
+#define CONVOY_MAP_CLASS 2 /* plus a class's index */
 
 /* The worker writes a slot's report before its completion. Times are microseconds on the device, 0 where the
  * backend lacks the stage. */
@@ -77,6 +84,8 @@ struct convoy_slot_report {
     float input_us, compute_us, output_us;
     uint64_t undecoded[CONVOY_JPEG_ROWS_MAX / 64]; /* as in convoy_job_times, bit 0 is the row `first` */
     uint32_t layers; /* entries of layer_us; 0 unless the slot asked for a profile */
+    /* Of convoy_channel_class_map(); 0 x 0 unless the slot asked for a map. */
+    uint32_t map_class, map_height, map_width;
     float layer_us[CONVOY_MAX_LAYERS];
 };
 
@@ -84,7 +93,9 @@ struct convoy_slot_report {
 struct convoy_done {
     uint32_t slot;
     uint32_t generation;
-    int32_t status; /* 0, or a negative errno: this job failed, the worker goes on */
+    int32_t status; /* 0, or a negative errno: this job failed, the worker goes on. Of a slot that asks for a
+                     * map also -EAGAIN: its worker may not load what computes maps yet; -ENOTSUP, -ENOMEM:
+                     * it cannot */
 };
 
 struct convoy_channel_size {
@@ -137,6 +148,10 @@ void convoy_channel_reset(struct convoy_channel *channel);
 /* Front, while no worker runs: makes another doorbell, for the next worker. doorbell_fd keeps its number, so
  * other threads may ring meanwhile; it must not be watched at that moment. */
 int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error);
+/* Front, while no worker runs and no slot is in use: other memory of the same size, at the same address and
+ * under the same descriptor, so that the next worker sees nothing of what the one before it was given.
+ * Doorbells stay. */
+int convoy_channel_renew_memory(struct convoy_channel *channel, struct convoy_error *error);
 /* Front: closes the worker's socket once the worker has it, so that doorbell_fd ends when the worker does. */
 void convoy_channel_handed_over(struct convoy_channel *channel);
 
@@ -144,6 +159,8 @@ void convoy_channel_handed_over(struct convoy_channel *channel);
 
 struct convoy_slot *convoy_channel_slot(const struct convoy_channel *channel, uint32_t slot);
 struct convoy_slot_report *convoy_channel_report(const struct convoy_channel *channel, uint32_t slot);
+/* CONVOY_MAX_CLASS_MAP values, of which report's map_height x map_width are written, row after row. */
+float *convoy_channel_class_map(const struct convoy_channel *channel, uint32_t slot);
 uint8_t *convoy_channel_rows(const struct convoy_channel *channel, uint32_t slot);
 uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t slot);
 

@@ -16,7 +16,7 @@ static const char usage[] =
     "      cannot be served. Exit status 0 if it can. The last three are what the model's\n"
     "      config.json says of its input.\n"
     "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
-    "      [--tune on|off|force] [--sandbox on|off] [--canary-ms MS]\n"
+    "      [--tune on|off|force] [--sandbox on|off] [--canary-ms MS] [--orphan-ms MS]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
     "  convoy-worker --version\n";
 
@@ -30,6 +30,7 @@ static const struct option options[] = {{"check", required_argument, NULL, 'c'},
                                         {"tune", required_argument, NULL, 't'},
                                         {"sandbox", required_argument, NULL, 'z'},
                                         {"canary-ms", required_argument, NULL, 'i'},
+                                        {"orphan-ms", required_argument, NULL, 'o'},
                                         {"layout", required_argument, NULL, 'l'},
                                         {"height", required_argument, NULL, 'y'},
                                         {"width", required_argument, NULL, 'x'},
@@ -69,7 +70,7 @@ int main(int argc, char **argv)
 {
     const char *backend = "auto", *check = NULL;
     const char *cache_dir = NULL;
-    long device = 0, streams = 1, canary_ms = 0;
+    long device = 0, streams = 1, canary_ms = 0, orphan_ms = 0;
     struct convoy_worker_check_input input = {0};
     int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -101,6 +102,9 @@ int main(int argc, char **argv)
         case 'i':
             canary_ms = small_number(optarg, MOST_MS);
             break;
+        case 'o':
+            orphan_ms = small_number(optarg, MOST_MS);
+            break;
         case 'l':
             input.layout = optarg;
             break;
@@ -121,11 +125,12 @@ int main(int argc, char **argv)
         }
     }
     if (optind != argc || device < 0 || streams < 1 || tune < 0 || sandbox < 0 || canary_ms < 0 ||
-        input.height < 0 || input.width < 0 || (check != NULL) == (serve != 0))
+        orphan_ms < 0 || input.height < 0 || input.width < 0 || (check != NULL) == (serve != 0))
         return usage_error();
     if (check != NULL)
         return convoy_worker_check(backend, check, &input);
     struct convoy_open_options options = {
         .streams = (uint32_t)streams, .cache_dir = cache_dir, .tune = (enum convoy_tuning)tune};
-    return convoy_worker_serve(backend, (uint32_t)device, sandbox == 1, (uint32_t)canary_ms, &options);
+    return convoy_worker_serve(backend, (uint32_t)device, sandbox == 1, (uint32_t)canary_ms,
+                               (uint32_t)orphan_ms, &options);
 }

@@ -2,6 +2,7 @@
 
 #include "engine/base/cover_side.h"
 #include "engine/describe.h"
+#include "engine/graph/class_map.h"
 #include "engine/ipc/channel.h"
 #include "engine/onnx/onnx.h"
 
@@ -122,6 +123,20 @@ static void describe_dims(const struct convoy_shape *shape, cJSON *output)
         cJSON_AddItemToArray(dims, cJSON_CreateNumber(1));
 }
 
+/* How large a class's map is, or why there is none. */
+static void describe_class_map(const struct convoy_graph *graph, cJSON *object)
+{
+    struct convoy_error error;
+    struct convoy_class_map map;
+    cJSON *described = cJSON_AddObjectToObject(object, "class_map");
+    if (convoy_class_map_find(graph, &map, &error) != 0) {
+        cJSON_AddStringToObject(described, "reason", error.message);
+        return;
+    }
+    cJSON_AddNumberToObject(described, "height", (double)map.height);
+    cJSON_AddNumberToObject(described, "width", (double)map.width);
+}
+
 static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net_info *info)
 {
     cJSON *object = cJSON_CreateObject();
@@ -143,6 +158,7 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
     cJSON_AddNumberToObject(object, "classes", info->output_elements[0]);
     cJSON_AddBoolToObject(object, "softmax", graph->ends_in_softmax);
     cJSON_AddBoolToObject(object, "sigmoid", graph->ends_in_sigmoid);
+    describe_class_map(graph, object);
     convoy_worker_describe(info, object);
     return object;
 }
@@ -188,15 +204,15 @@ static void choose_normalisation(const cJSON *message, const struct convoy_graph
     }
 }
 
-int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
-                       const struct convoy_background *background, struct convoy_worker_net *net,
-                       cJSON **described, struct convoy_error *error)
+/* What a load command asks for: the file's graph, which is the caller's on success, and how to load it. */
+static int read_model(const cJSON *message, const struct convoy_background *background,
+                      struct convoy_load_options *options, struct convoy_graph **graph,
+                      struct convoy_error *error)
 {
-    struct convoy_load_options options;
-    const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"));
-    struct reading reading = {.path = path};
-    int code = path != NULL ? read_options(message, &options, error)
-                            : convoy_fail(error, -EINVAL, "a LOAD message lacks its path");
+    struct reading reading = {.path =
+                                  cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"))};
+    int code = reading.path != NULL ? read_options(message, options, error)
+                                    : convoy_fail(error, -EINVAL, "a LOAD message lacks its path");
     if (code == 0)
         code = read_input(message, &reading.options, error);
     if (code != 0)
@@ -205,16 +221,29 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         convoy_background_run(background, read_file, &reading);
     else
         read_file(&reading);
-    struct convoy_graph *graph = reading.graph;
     if (reading.code != 0) {
         *error = reading.error;
         return reading.code;
     }
-    choose_normalisation(message, graph, &options);
+    choose_normalisation(message, reading.graph, options);
+    *graph = reading.graph;
+    return 0;
+}
+
+int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
+                       const struct convoy_background *background, struct convoy_worker_net *net,
+                       cJSON **described, struct convoy_error *error)
+{
+    struct convoy_load_options options = {0};
+    struct convoy_graph *graph;
+    int code = read_model(message, background, &options, &graph, error);
+    if (code != 0)
+        return code;
     read_fitting(message, graph, &options.fitting);
     code = device->backend->load(device->device, graph, &options, &net->net, &net->info, error);
     if (code != 0) {
-        convoy_fail_in(error, code, "%s", path);
+        convoy_fail_in(error, code, "%s",
+                       cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path")));
         net->net = NULL;
     } else {
         net->max_batch = options.max_batch;
@@ -230,6 +259,43 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
     convoy_graph_free(graph);
     malloc_trim(0); /* the file's copy of the weights goes back to the system */
     return code;
+}
+
+int convoy_worker_load_maps(struct convoy_worker_device *device, const struct convoy_background *background,
+                            struct convoy_worker_net *net, struct convoy_error *error)
+{
+    const cJSON *load = cJSON_GetObjectItemCaseSensitive(net->told, "load");
+    struct convoy_load_options options = {0};
+    struct convoy_worker_maps *maps = &net->maps;
+    struct convoy_graph *graph;
+    int code = read_model(load, background, &options, &graph, error);
+    if (code != 0)
+        return code;
+    options.max_batch = 1;
+    options.untuned = true;
+    code = convoy_class_map_outputs(graph, error);
+    if (code == 0)
+        code = device->backend->load(device->device, graph, &options, &maps->net, &maps->info, error);
+    if (code == 0) {
+        const struct convoy_shape *shape = &graph->tensors[graph->outputs[1]].shape;
+        maps->height = (uint32_t)shape->dims[2];
+        maps->width = (uint32_t)shape->dims[3];
+        maps->graph = device->backend->keeps_graph ? graph : NULL;
+    } else {
+        maps->net = NULL;
+    }
+    if (maps->graph == NULL)
+        convoy_graph_free(graph);
+    malloc_trim(0);
+    return code;
+}
+
+void convoy_worker_unload_maps(struct convoy_worker_device *device, struct convoy_worker_maps *maps)
+{
+    if (maps->net != NULL)
+        device->backend->unload(device->device, maps->net);
+    convoy_graph_free(maps->graph);
+    memset(maps, 0, sizeof *maps);
 }
 
 int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy_error *error)
@@ -256,6 +322,7 @@ int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy
 
 void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net)
 {
+    convoy_worker_unload_maps(device, &net->maps);
     if (net->net != NULL)
         device->backend->unload(device->device, net->net);
     convoy_graph_free(net->graph);

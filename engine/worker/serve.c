@@ -8,15 +8,20 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #define HEARTBEAT_MS 100
+#define AWAY_US      1000000u /* a worker that comes back after so long was stopped */
+
+#define LAST_HEALTH_MS 50 /* how much later a worker ends that has lost its device */
 
 #define PAUSE_ROUNDS 4    /* of looking at slots, in each pause of a load */
 #define IDLE_US      5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
@@ -30,8 +35,40 @@ struct command {
     cJSON *json;
 };
 
+/* The message "health": what is known. */
+static void send_health(struct convoy_worker *worker, const struct convoy_device_health *health)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "health");
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        if (health->values[i] != CONVOY_HEALTH_UNKNOWN)
+            cJSON_AddNumberToObject(message, convoy_health_names[i], (double)health->values[i]);
+    convoy_control_send(&worker->control, message);
+}
+
+static void send_new_health(struct convoy_worker *worker)
+{
+    struct convoy_device_health health;
+    if (worker->device.backend->health == NULL ||
+        !worker->device.backend->health(worker->device.device, 0, &health) || health.number == worker->health)
+        return;
+    worker->health = health.number;
+    send_health(worker, &health);
+}
+
+/* What took the device is often an error that the driver reports, a little later than the call that failed:
+ * the next worker hears of its own errors only. */
+static void send_last_health(struct convoy_worker *worker)
+{
+    struct convoy_device_health health;
+    if (worker->device.device != NULL && worker->device.backend->health != NULL &&
+        worker->device.backend->health(worker->device.device, LAST_HEALTH_MS, &health))
+        send_health(worker, &health);
+}
+
 _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error)
 {
+    send_last_health(worker);
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "lost");
     cJSON_AddStringToObject(message, "reason", error->message);
@@ -289,6 +326,13 @@ static cJSON *next_command(struct convoy_worker *worker)
     return json;
 }
 
+/* How long the compute thread may sleep; -1: until something rings. */
+static int wait_ms(const struct convoy_worker *worker)
+{
+    int check_ms = convoy_worker_check_wait_ms(worker), map_ms = convoy_worker_map_wait_ms(worker);
+    return check_ms < 0 || (map_ms >= 0 && map_ms < check_ms) ? map_ms : check_ms;
+}
+
 static void *compute(void *context)
 {
     struct convoy_worker *worker = context;
@@ -307,8 +351,9 @@ static void *compute(void *context)
         if (command != NULL) {
             handle_command(worker, command);
             cJSON_Delete(command);
-        } else if (!busy && !use_idle(worker) && !convoy_worker_check_idle(worker)) {
-            poll(doorbells, 2, convoy_worker_check_wait_ms(worker));
+        } else if (!convoy_worker_map_load(worker) && !busy && !use_idle(worker) &&
+                   !convoy_worker_check_idle(worker)) {
+            poll(doorbells, 2, wait_ms(worker));
             if (doorbells[0].revents != 0)
                 convoy_wake_fd_clear(worker->wake_fd);
             /* When the front has gone, the main thread ends this process. */
@@ -381,8 +426,22 @@ static void confine(struct convoy_worker *worker)
         convoy_control_log(&worker->control, "warning", "not confined: %s", error.message);
 }
 
+/* Whether no front has read what this worker sends for that long. A worker that is kept over a restart of the
+ * daemon has a socket that stays open meanwhile; and of a front that never comes nothing else tells. When
+ * this process itself was stopped for a while, the front may have been, too. */
+static bool is_orphan(uint64_t limit_us, uint64_t now_us, bool *reads)
+{
+    static uint64_t read_us, looked_us;
+    int unread = 0;
+    *reads = limit_us == 0 || ioctl(CONVOY_FD_CONTROL, SIOCOUTQ, &unread) != 0 || unread == 0;
+    if (*reads || now_us - looked_us > AWAY_US)
+        read_us = now_us;
+    looked_us = now_us;
+    return now_us - read_us > limit_us;
+}
+
 int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
-                        const struct convoy_open_options *options)
+                        uint32_t orphan_ms, const struct convoy_open_options *options)
 {
     static struct convoy_worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
@@ -392,6 +451,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     with_callbacks.pause = pause_load;
     with_callbacks.run_beside = run_beside;
     with_callbacks.progress = report_progress;
+    with_callbacks.health = true;
     struct convoy_error error, notice;
     pthread_t thread;
 
@@ -433,7 +493,13 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     while (!worker.control.closed) {
         uint64_t now = convoy_now_us();
         if (now >= next_beat) {
-            send_heartbeat(&worker);
+            bool reads;
+            if (is_orphan(orphan_ms * (uint64_t)1000, now, &reads))
+                _exit(0);
+            if (reads) { /* else the socket would fill, and this thread wait */
+                send_heartbeat(&worker);
+                send_new_health(&worker);
+            }
             next_beat = now + HEARTBEAT_MS * 1000u;
         }
         struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};

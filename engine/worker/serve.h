@@ -16,8 +16,9 @@ enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4, C
 /* Serves until the front closes the control socket. Returns the exit status; the process may also end inside.
  * The descriptors are those of engine/ipc/channel.h. Reads only streams, cache_dir and tune of options.
  * sandbox: confined (engine/worker/confine.h) before it reads a model. canary_ms: the rest between two checks
- * of the device in idle time; 0: it is checked only when a model was loaded. */
+ * of the device in idle time; 0: it is checked only when a model was loaded. orphan_ms: ends, too, when no
+ * front has read its messages for so long; 0: it does not mind. */
 int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
-                        const struct convoy_open_options *options);
+                        uint32_t orphan_ms, const struct convoy_open_options *options);
 
 #endif

@@ -46,6 +46,7 @@ void convoy_worker_adopt(struct convoy_worker *worker)
 {
     /* Its rows and outputs lie in slots that the new front will fill. */
     convoy_worker_collect_all(worker);
+    convoy_worker_map_forget(worker);
     if (worker->attached)
         convoy_channel_pass_by(&worker->channel);
     convoy_control_cut(&worker->control);

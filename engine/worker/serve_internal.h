@@ -1,6 +1,7 @@
 /* What the files of a worker that serves share: serve.c (commands of the front, the two threads),
- * serve_slots.c (slots of the channel), self_check.c (whether the device computes rightly) and serve_adopt.c
- * (a front that takes the worker over from one that is gone). */
+ * serve_slots.c (slots of the channel), serve_maps.c (slots that ask for a class activation map),
+ * self_check.c (whether the device computes rightly) and serve_adopt.c (a front that takes the worker over
+ * from one that is gone). */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 #define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 
@@ -18,6 +19,21 @@ struct convoy_worker_flight {
     uint32_t generation, model; /* copies: the header is the front's to change */
     bool jpeg;                  /* its rows are JPEG files */
     struct convoy_job_times times;
+    /* Of a slot that asks for a map: what it asks for, the job's outputs, and where the slot's own begin. */
+    uint32_t map;
+    float *scores_and_maps;
+    uint8_t *outputs;
+    size_t output_bytes;
+};
+
+/* Slots that ask for a map. The network that computes maps is loaded when the first one comes. */
+struct convoy_worker_mapping {
+    uint64_t waiting; /* for the network of `model`; a bit for each slot */
+    uint64_t ready;   /* the network is loaded: they are the next slots */
+    uint32_t model;
+    uint32_t loaded;  /* networks that are */
+    uint64_t look_us; /* when one of them may have been unused for long enough */
+    uint64_t rest_until_us;
 };
 
 /* Checks of the device in idle time. Each round goes through all models: first a model's weights, in slices,
@@ -36,6 +52,7 @@ struct convoy_worker {
     struct convoy_control control;
     struct convoy_worker_device device;
     atomic_int phase;
+    uint64_t health; /* the main thread's: number of the last health that was sent */
 
     /* commands of the front, from the main thread to the compute thread */
     pthread_mutex_t lock;
@@ -51,6 +68,7 @@ struct convoy_worker {
     uint32_t in_flight, jpeg_in_flight; /* jpeg_in_flight: those of JPEG files among them */
     struct convoy_background background;
     struct convoy_worker_checks checks;
+    struct convoy_worker_mapping mapping;
 };
 
 /* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
@@ -76,6 +94,28 @@ void convoy_worker_keep(struct convoy_worker *worker, const cJSON *command);
 /* The compute thread's alone. One round over the channel, which begins jobs and ends one; false when there
  * was nothing to do. */
 bool convoy_worker_run_slots(struct convoy_worker *worker);
+/* The slot's job failed, or was never one. */
+void convoy_worker_fail_slot(struct convoy_worker *worker, uint32_t slot, uint32_t generation, int code);
+
+/* serve_maps.c, the compute thread's alone. */
+
+/* job is the slot's, which asks for a map: has the network that *net becomes write into memory of the
+ * flight's. Returns 0; 1: the slot waits until that network is loaded, and is begun again then; or what the
+ * slot's completion says. */
+int convoy_worker_map_job(struct convoy_worker *worker, uint32_t slot, struct convoy_job *job,
+                          struct convoy_net **net);
+/* The job has run: writes the slot's outputs, its map and what the report says of that. */
+void convoy_worker_map_done(struct convoy_worker *worker, uint32_t slot);
+/* A slot that has waited and can begin now; false if there is none. */
+bool convoy_worker_map_next(struct convoy_worker *worker, uint32_t *slot);
+/* No slot waits any more: the front that wanted them is gone. */
+void convoy_worker_map_forget(struct convoy_worker *worker);
+/* Loads the network that slots wait for, or unloads one that was not used for a while; false when there is
+ * nothing to do. */
+bool convoy_worker_map_load(struct convoy_worker *worker);
+/* How long until that may unload one, as poll() takes it. */
+int convoy_worker_map_wait_ms(const struct convoy_worker *worker);
+
 /* Waits until no job is in flight. */
 void convoy_worker_collect_all(struct convoy_worker *worker);
 

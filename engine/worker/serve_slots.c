@@ -34,7 +34,9 @@ static int job_of(struct convoy_worker *worker, uint32_t slot, const struct conv
     flight->generation = header->generation;
     flight->model = header->model;
     flight->jpeg = jpeg;
-    flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
+    flight->map = header->map;
+    bool profile = header->profile != 0 && header->map == CONVOY_MAP_NONE;
+    flight->times = (struct convoy_job_times){.layer_us = profile ? report->layer_us : NULL};
     uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
     *job = (struct convoy_job){.tag = slot,
                                .layout = (enum convoy_input_layout)header->layout,
@@ -45,9 +47,14 @@ static int job_of(struct convoy_worker *worker, uint32_t slot, const struct conv
                                .input_bytes = size->input_bytes - header->first * header->input_stride,
                                .output = (float *)(void *)outputs,
                                .output_stride = header->output_stride,
-                               .profile = header->profile != 0,
+                               .profile = profile,
                                .times = &flight->times};
     return 0;
+}
+
+void convoy_worker_fail_slot(struct convoy_worker *worker, uint32_t slot, uint32_t generation, int code)
+{
+    convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, generation, code});
 }
 
 static void start_slot(struct convoy_worker *worker, uint32_t slot)
@@ -58,12 +65,14 @@ static void start_slot(struct convoy_worker *worker, uint32_t slot)
         return;
     struct convoy_slot header = *convoy_channel_slot(&worker->channel, slot);
     int code = job_of(worker, slot, &header, &job);
-    if (code != 0) {
-        convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, header.generation, code});
+    struct convoy_net *net = code == 0 ? worker->nets[header.model].net : NULL;
+    if (code == 0 && header.map != CONVOY_MAP_NONE)
+        code = convoy_worker_map_job(worker, slot, &job, &net);
+    if (code < 0)
+        convoy_worker_fail_slot(worker, slot, header.generation, code);
+    if (code != 0)
         return;
-    }
-    struct convoy_worker_net *net = &worker->nets[header.model];
-    if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
+    if (worker->device.backend->submit(worker->device.device, net, &job, &error) != 0)
         convoy_worker_lose_device(worker, &error);
     worker->in_flight++;
     worker->jpeg_in_flight += worker->flights[slot].jpeg;
@@ -71,13 +80,16 @@ static void start_slot(struct convoy_worker *worker, uint32_t slot)
 
 static void finish_slot(struct convoy_worker *worker, uint32_t slot)
 {
-    const struct convoy_worker_flight *flight = &worker->flights[slot];
+    struct convoy_worker_flight *flight = &worker->flights[slot];
     struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
     report->input_us = flight->times.input_us;
     report->compute_us = flight->times.compute_us;
     report->output_us = flight->times.output_us;
     report->layers = flight->times.layer_us != NULL ? worker->nets[flight->model].info.layer_count : 0;
     memcpy(report->undecoded, flight->times.undecoded, sizeof(report->undecoded));
+    report->map_class = report->map_height = report->map_width = 0;
+    if (flight->map != CONVOY_MAP_NONE)
+        convoy_worker_map_done(worker, slot);
     worker->in_flight--;
     worker->jpeg_in_flight -= flight->jpeg;
     convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, flight->generation, 0});
@@ -110,7 +122,8 @@ bool convoy_worker_run_slots(struct convoy_worker *worker)
     bool busy = false;
     if (!worker->attached)
         return false;
-    while (has_room(worker) && convoy_channel_take_submitted(&worker->channel, &slot)) {
+    while (has_room(worker) && (convoy_worker_map_next(worker, &slot) ||
+                                convoy_channel_take_submitted(&worker->channel, &slot))) {
         start_slot(worker, slot);
         busy = true;
     }

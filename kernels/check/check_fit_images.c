@@ -14,6 +14,9 @@ struct made {
     struct convoy_check_buffer planes[3], tables[2]; /* tables: x, y */
 };
 
+/* Lines that a decoder did not write. */
+static const uint8_t pattern[2] = {0, 255};
+
 static void *zeroed(size_t count, size_t size)
 {
     void *memory = calloc(count, size);
@@ -272,5 +275,73 @@ void convoy_check_fit_images(struct convoy_check *check)
     free(want);
     convoy_check_free(&pictures);
     convoy_check_free(&images);
+    convoy_check_free(&y);
+}
+
+/* Marks memory, decodes by hand, perhaps not to the end, and asks which pictures were written. */
+void convoy_check_decoded_planes(struct convoy_check *check)
+{
+    struct convoy_fit_picture pictures[MOST_ROWS];
+    struct convoy_check_buffer planes[MOST_ROWS];
+    int rows = convoy_check_between(check, 1, MOST_ROWS);
+    struct convoy_check_buffer table =
+        convoy_check_buffer(MOST_ROWS * (int64_t)sizeof(struct convoy_fit_picture) / 4, 0);
+    struct convoy_check_buffer unwritten = convoy_check_buffer(rows, 0),
+                               y = convoy_check_buffer(4L * rows, 0);
+    double *want = zeroed(4 * (size_t)rows, sizeof *want);
+    cudaError_t launched = cudaSuccess;
+    for (int i = 0; i < rows; i++) {
+        struct convoy_fit_picture *picture = &pictures[i];
+        *picture =
+            (struct convoy_fit_picture){.form = (enum convoy_fit_form)convoy_check_between(check, 0, 2),
+                                        .width = convoy_check_between(check, 1, 60),
+                                        .height = convoy_check_between(check, 1, 70)};
+        picture->chroma_width = (picture->width + 1) / 2;
+        picture->chroma_height = picture->height;
+        int count = picture->form == CONVOY_FIT_MISSING ? 0 : picture->form == CONVOY_FIT_GREY ? 1 : 3;
+        planes[i] = convoy_check_buffer(3 * 64 * 70 / 4, 0);
+        launched = launched != cudaSuccess
+                       ? launched
+                       : convoy_launch_mark_planes((uint8_t *)planes[i].device, 3 * 64 * 70, NULL);
+        uint8_t *bytes = (uint8_t *)planes[i].host;
+        for (int at = 0; at < 3 * 64 * 70; at++)
+            bytes[at] = pattern[at % 2];
+        bool untouched = i == 0 && convoy_check_between(check, 0, 1); /* as the kernel marked it */
+        int left_out = convoy_check_between(check, 0, 3) ? -1 : convoy_check_between(check, 0, 2);
+        for (int plane = 0; plane < count; plane++) {
+            int width = plane ? picture->chroma_width : picture->width;
+            int from = untouched           ? 0
+                       : plane == left_out ? convoy_check_between(check, 0, picture->height - 1)
+                                           : picture->height;
+            picture->planes[plane] = (uint8_t *)planes[i].device + plane * 64 * 70;
+            picture->pitch[plane] = 64;
+            /* A single sample that is none of the pattern is enough. */
+            for (int line = 0; line < from; line++)
+                bytes[plane * 64 * 70 + line * 64 + convoy_check_between(check, 0, width - 1)] = 7;
+            for (int line = from; line < picture->height && width >= 16; line++)
+                if (line % 16 == 15 || line == picture->height - 1)
+                    want[i] = 1;
+        }
+        if (!untouched)
+            convoy_check_upload(&planes[i]);
+    }
+    memcpy(table.host, pictures, (size_t)rows * sizeof pictures[0]);
+    convoy_check_upload(&table);
+    if (launched == cudaSuccess)
+        launched = convoy_launch_check_planes((const struct convoy_fit_picture *)(const void *)table.device,
+                                              rows, (uint32_t *)unwritten.device, NULL);
+    /* The bytes of the answers, as four channels. */
+    struct convoy_images read = {.data = unwritten.device, .u8 = true, .image_bytes = 4L * rows};
+    for (int c = 0; c < CONVOY_KERNEL_CHANNELS; c++)
+        read.multiply[c] = 1;
+    if (launched == cudaSuccess)
+        launched = convoy_launch_read_images(&read, 1, 4, rows, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, &unwritten, "check_planes rows %d, the first %d x %d",
+                        rows, pictures[0].width, pictures[0].height);
+    for (int i = 0; i < rows; i++)
+        convoy_check_free(&planes[i]);
+    free(want);
+    convoy_check_free(&table);
+    convoy_check_free(&unwritten);
     convoy_check_free(&y);
 }

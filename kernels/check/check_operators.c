@@ -406,6 +406,7 @@ static const struct {
                  {"pool", convoy_check_pool},
                  {"read_images", convoy_check_read_images},
                  {"fit_images", convoy_check_fit_images},
+                 {"decoded_planes", convoy_check_decoded_planes},
                  {"gather", convoy_check_gather},
                  {"patches", convoy_check_patches},
                  {"attention", convoy_check_attention},

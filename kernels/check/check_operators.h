@@ -16,6 +16,7 @@ bool convoy_check_has_operator(const char *name);
 void convoy_check_pool(struct convoy_check *check);
 void convoy_check_read_images(struct convoy_check *check);
 void convoy_check_fit_images(struct convoy_check *check);
+void convoy_check_decoded_planes(struct convoy_check *check);
 /* Where the device has kernels for tensors in 16 bits. */
 void convoy_check_attention(struct convoy_check *check);
 void convoy_check_nhwc_normalize(struct convoy_check *check);

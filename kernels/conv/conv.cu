@@ -10,6 +10,7 @@
 #define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
 #define LIST_NHWC(i)           &convoy_conv_nhwc_wgmma[i]
+#define LIST_NHWC_SPLIT(i)     &convoy_conv_nhwc_split[i]
 #define LIST_NHWC_TURNS(i)     &convoy_conv_nhwc_turns[i]
 #define LIST_NHWC_PATCH(i)     &convoy_conv_nhwc_patch[i]
 #define LIST_NHWC_DEPTHWISE(i) &convoy_conv_nhwc_depthwise[i]
@@ -39,18 +40,17 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC(8),
     LIST_NHWC(9),
     LIST_NHWC(10),
-    LIST_NHWC(11),
-    LIST_NHWC(12),
-    LIST_NHWC(13),
-    LIST_NHWC(14),
-    LIST_NHWC(15),
-    LIST_NHWC(16),
-    LIST_NHWC(17),
-    LIST_NHWC(18),
+    LIST_NHWC_SPLIT(0),
+    LIST_NHWC_SPLIT(1),
+    LIST_NHWC_SPLIT(2),
+    LIST_NHWC_SPLIT(3),
+    LIST_NHWC_SPLIT(4),
+    LIST_NHWC_SPLIT(5),
+    LIST_NHWC_SPLIT(6),
+    LIST_NHWC_SPLIT(7),
     LIST_NHWC_TURNS(0),
     LIST_NHWC_TURNS(1),
     LIST_NHWC_TURNS(2),
-    LIST_NHWC_TURNS(3),
     LIST_NHWC_PATCH(0),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),

@@ -40,15 +40,14 @@ static __device__ __forceinline__ void convoy_copy_row_to_all(void *shared, cons
 /* convoy_barrier_arrive_if() at the barrier of block rank, which may be one's own. */
 static __device__ __forceinline__ void convoy_barrier_arrive_at(bool mine, uint64_t *barrier, int rank)
 {
-    CONVOY_SM90_CODE(
-        asm volatile("{.reg .pred mine;\n\t"
-                     ".reg .b32 there;\n\t"
-                     "setp.ne.u32 mine, %1, 0;\n\t"
-                     "@mine mapa.shared::cluster.u32 there, %0, %2;\n\t"
-                     "@mine mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(
-                         convoy_barrier_address(barrier)),
-                     "r"((int)mine), "r"(rank)
-                     : "memory");)
+    CONVOY_SM90_CODE(asm volatile("{.reg .pred mine;\n\t"
+                                  ".reg .b32 there;\n\t"
+                                  "setp.ne.u32 mine, %1, 0;\n\t"
+                                  "@mine mapa.shared::cluster.u32 there, %0, %2;\n\t"
+                                  "@mine mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(
+                                      convoy_barrier_address(barrier)),
+                                  "r"((int)mine), "r"(rank)
+                                  : "memory");)
 }
 
 #undef CONVOY_SM90_CODE

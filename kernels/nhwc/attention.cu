@@ -59,29 +59,41 @@ static __device__ __forceinline__ struct attention_place place_of(const struct a
     return place;
 }
 
-/* The number in the tensor where a row of a head begins. */
-static __device__ __forceinline__ int64_t row_at(const struct convoy_nhwc_rows_of_heads &of,
-                                                 const struct attention_place &place, int count, int row)
-{
-    int index = place.window * count + row;
-    int64_t pixel = of.rows != nullptr ? __ldg(of.rows + index) : index;
-    return place.n * of.image + pixel * of.pixel + place.head * of.head;
-}
+/* The rows of one head and window. What they have in common is found once: an address in 64 bits costs as
+ * many instructions as a row of products. */
+struct attention_rows {
+    const int32_t *table; /* the pixel of each row; NULL: in order from `first` on */
+    int64_t start;        /* the number where pixel 0 begins */
+    int pixel, first;     /* numbers from pixel to pixel */
+
+    __device__ __forceinline__ attention_rows(const struct convoy_nhwc_rows_of_heads &of,
+                                              const struct attention_place &place, int count)
+        : table(of.rows != nullptr ? of.rows + place.window * count : nullptr),
+          start(place.n * of.image + place.head * of.head), pixel((int)of.pixel), first(place.window * count)
+    {
+    }
+    /* The number where a row begins. */
+    __device__ __forceinline__ int64_t at(int row) const
+    {
+        int index = table != nullptr ? __ldg(table + row) : first + row;
+        return start + (int64_t)index * pixel;
+    }
+};
 
 /* Copies `rows` rows of a head, from row `first` on, of which there are `count`, to shared memory: zeros
  * where there is no row or channel. Threads `thread` of `threads` do. */
 template <int D>
-static __device__ __forceinline__ void
-copy_rows(const struct attention_job &job, const struct convoy_nhwc_rows_of_heads &of, const convoy_fp16 *x,
-          const struct attention_place &place, int count, int first, int rows, convoy_fp16 *to, int thread,
-          int threads)
+static __device__ __forceinline__ void copy_rows(const struct attention_rows &from, const convoy_fp16 *x,
+                                                 int count, int channels, int first, int rows,
+                                                 convoy_fp16 *to, int thread, int threads)
 {
     constexpr int CELLS = D / NHWC_CELL;
+#pragma unroll 4
     for (int i = thread; i < rows * CELLS; i += threads) {
         int row = i / CELLS, channel = i % CELLS * NHWC_CELL;
-        bool there = first + row < count && channel < job.shape.d;
-        const convoy_fp16 *from = there ? x + row_at(of, place, count, first + row) + channel : x;
-        convoy_copy_async<16>(to + row * (D + PAD) + channel, from, there ? 16 : 0);
+        bool there = first + row < count && channel < channels;
+        convoy_copy_async<16>(to + row * (D + PAD) + channel, there ? x + from.at(first + row) + channel : x,
+                              there ? 16 : 0);
     }
 }
 
@@ -94,16 +106,17 @@ template <int D> static __device__ __forceinline__ convoy_fp16 *stage_of(convoy_
 /* Asks for keys and values of a step: a group of copies, which is empty where there is no such step. */
 template <int D>
 static __device__ __forceinline__ void
-copy_step(const struct attention_job &job, const struct attention_place &place, int step, convoy_fp16 *shared)
+copy_step(const struct attention_job &job, const struct attention_rows &keys,
+          const struct attention_rows &values, int step, convoy_fp16 *shared)
 {
     int first = step * KEYS, left = job.shape.keys - first;
     if (left > 0) {
         int rows = left >= KEYS ? KEYS : (left + PIECE - 1) / PIECE * PIECE;
         convoy_fp16 *stage = stage_of<D>(shared, step);
-        copy_rows<D>(job, job.shape.k, job.k, place, job.shape.keys, first, rows, stage, (int)threadIdx.x,
+        copy_rows<D>(keys, job.k, job.shape.keys, job.shape.d, first, rows, stage, (int)threadIdx.x,
                      (int)blockDim.x);
-        copy_rows<D>(job, job.shape.v, job.v, place, job.shape.keys, first, rows,
-                     stage + job.rows * (D + PAD), (int)threadIdx.x, (int)blockDim.x);
+        copy_rows<D>(values, job.v, job.shape.keys, job.shape.d, first, rows, stage + job.rows * (D + PAD),
+                     (int)threadIdx.x, (int)blockDim.x);
     }
     convoy_copies_end();
 }
@@ -282,12 +295,12 @@ static __device__ __forceinline__ void write_rows(const struct attention_job &jo
                                                   const convoy_fp16 *shared)
 {
     constexpr int CELLS = D / NHWC_CELL;
+    const attention_rows to(job.shape.y, place, job.shape.queries);
     __syncwarp();
     for (int i = (int)threadIdx.x % 32; i < rows * CELLS; i += 32) {
         int row = i / CELLS, channel = i % CELLS * NHWC_CELL;
         if (query + row < job.shape.queries && channel < job.shape.d)
-            *reinterpret_cast<uint4 *>(job.y + row_at(job.shape.y, place, job.shape.queries, query + row) +
-                                       channel) =
+            *reinterpret_cast<uint4 *>(job.y + to.at(query + row) + channel) =
                 *reinterpret_cast<const uint4 *>(shared + row * (D + PAD) + channel);
     }
     __syncwarp();
@@ -297,7 +310,8 @@ static __device__ __forceinline__ void write_rows(const struct attention_job &jo
 template <int D, int PIECES>
 static __device__ __forceinline__ void
 walk(const struct attention_job &job, const struct attention_place &place, int query, convoy_fp16 *shared,
-     const convoy_fp16 *own, struct attention_sums<D> (&sums)[PIECES])
+     const convoy_fp16 *own, const struct attention_rows &keys, const struct attention_rows &values,
+     struct attention_sums<D> (&sums)[PIECES])
 {
     const struct convoy_nhwc_attention &shape = job.shape;
     int lane = (int)threadIdx.x % 32;
@@ -332,7 +346,7 @@ walk(const struct attention_job &job, const struct attention_place &place, int q
         }
         if (first + STAGES<D> * KEYS < shape.keys)
             __syncthreads(); /* the step is written over */
-        copy_step<D>(job, place, step + STAGES<D>, shared);
+        copy_step<D>(job, keys, values, step + STAGES<D>, shared);
     }
 }
 
@@ -357,10 +371,12 @@ __global__ void __launch_bounds__(BLOCK_ROWS / PIECES * 2)
         for (int p = 0; p < PIECES; p++)
             sums[p].largest[0] = sums[p].largest[1] = -INFINITY;
         /* The queries are in the same group of copies as the first keys. */
-        copy_rows<D>(job, shape.q, job.q, place, shape.queries, query, WARP_ROWS, own, lane, 32);
+        const attention_rows queries(shape.q, place, shape.queries), keys(shape.k, place, shape.keys),
+            values(shape.v, place, shape.keys);
+        copy_rows<D>(queries, job.q, shape.queries, shape.d, query, WARP_ROWS, own, lane, 32);
         for (int step = 0; step < STAGES<D>; step++)
-            copy_step<D>(job, place, step, shared);
-        walk<D, PIECES>(job, place, query, shared, own, sums);
+            copy_step<D>(job, keys, values, step, shared);
+        walk<D, PIECES>(job, place, query, shared, own, keys, values, sums);
         if (query < shape.queries) {
 #pragma unroll
             for (int p = 0; p < PIECES; p++)

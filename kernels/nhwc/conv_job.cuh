@@ -15,6 +15,7 @@
 #define NHWC_WEIGHT_SLACK  256    /* maps that a tile may look past the last ones */
 #define NHWC_CYCLES_PER_US 1700.0 /* under load */
 #define NHWC_START_CYCLES  2500.0 /* until the first chunk is multiplied: made up */
+#define NHWC_L2_BYTES      24.0   /* a cycle, of a multiprocessor where all ask */
 
 struct nhwc_job {
     CUtensorMap x, y, residual;
@@ -185,6 +186,16 @@ static inline double nhwc_floor_us(const struct convoy_conv_shape *s)
                           (double)nhwc_outputs_of(s) * nhwc_columns_of(s) * (s->residual ? 2 : 1) +
                           (double)nhwc_taps_of(s) * nhwc_tap_channels(s) * nhwc_columns_of(s));
     return bytes / CONVOY_ESTIMATE_BYTES_PER_US;
+}
+
+/* Cycles for one chunk of a tile of `pieces` times 64 outputs by n maps, of which this block copies the
+ * weights of `copied`: products read A and B from shared memory at 128 bytes a cycle. */
+static inline double nhwc_chunk_cycles(int pieces, int n, int depth, int copied)
+{
+    double product = n / 2.0, read = 16.0 + n / 4.0;
+    double products = pieces * (depth / 16) * (product > read ? product : read);
+    double copies = (pieces * NHWC_PIECE + copied) * depth * 2 / NHWC_L2_BYTES;
+    return products > copies ? products : copies;
 }
 
 /* What `cycles` of every multiprocessor take, beside memory's `least`. */

@@ -5,13 +5,15 @@
 #include "kernels/device/chip.h"
 #include "kernels/nhwc.h"
 
-#define CONVOY_NHWC_WGMMA_KERNELS     19
-#define CONVOY_NHWC_TURNS_KERNELS     4
+#define CONVOY_NHWC_WGMMA_KERNELS     11
+#define CONVOY_NHWC_SPLIT_KERNELS     8
+#define CONVOY_NHWC_TURNS_KERNELS     3
 #define CONVOY_NHWC_PATCH_KERNELS     1
 #define CONVOY_NHWC_DEPTHWISE_KERNELS 5
 #define CONVOY_NHWC_STEM_KERNELS      9
 
 extern const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS];
+extern const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_patch[CONVOY_NHWC_PATCH_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_depthwise[CONVOY_NHWC_DEPTHWISE_KERNELS];

@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/classify_answer.h"
+#include "server/api/explain.h"
 #include "server/api/form.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
@@ -13,6 +14,7 @@
 #include "server/http/response.h"
 #include "server/http/status.h"
 #include "server/inference/admission.h"
+#include "server/inference/class_map_quota.h"
 #include "server/inference/inference_request.h"
 #include "server/inference/prediction.h"
 
@@ -29,6 +31,7 @@ struct options {
     double threshold; /* below 0: not given */
     uint64_t timeout_ms, profile, priority;
     uint64_t scaled_decoding; /* 0: off, whatever the configuration says */
+    uint32_t map;             /* as struct convoy_slot's */
     enum convoy_image_decoder decoder;
 };
 
@@ -87,6 +90,15 @@ static struct convoy_prediction_rule rule_of(const struct options *options,
     return (struct convoy_prediction_rule){top, view->activation, threshold};
 }
 
+/* A map is computed by a network whose layers are not those that serve. */
+static bool take_one(struct convoy_request *request, const struct options *options)
+{
+    if (options->profile == 0 || options->map == CONVOY_MAP_NONE)
+        return true;
+    convoy_fail(&request->refusal_reason, 0, "profile and explain exclude each other: ask twice");
+    return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
+}
+
 static bool read_options(struct convoy_request *request, struct options *options)
 {
     const struct convoy_config *config = convoy_app_of(request)->config;
@@ -100,7 +112,8 @@ static bool read_options(struct convoy_request *request, struct options *options
            number(request, "profile", 0, 1, &options->profile) &&
            number(request, "scaled_decoding", 0, 1, &options->scaled_decoding) &&
            read_decoder(request, &options->decoder) &&
-           number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority);
+           number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority) &&
+           convoy_explain_read(request, &options->map) && take_one(request, options);
 }
 
 /* How the images are in the body. */
@@ -159,6 +172,27 @@ static void place_images(struct convoy_request *request, struct convoy_inference
     request->body_capacity = 0;
 }
 
+/* As the client wants it: with the classes, or the map alone. */
+static bool answer_explained(struct convoy_request *request, const struct convoy_inference_request *inference)
+{
+    struct convoy_class_map_picture picture;
+    struct convoy_json_writer json = {0};
+    struct convoy_error error;
+    bool answered;
+
+    if (convoy_class_map_draw(inference, 0, &picture, &error) != 0)
+        return convoy_respond_error(request, CONVOY_HTTP_INTERNAL_SERVER_ERROR, CONVOY_RETRY_NONE,
+                                    error.message);
+    if (convoy_explain_wants_png(request)) {
+        answered = convoy_explain_send(request, &picture);
+    } else {
+        convoy_classify_write(inference, &picture, request->complete_us, &json);
+        answered = convoy_respond(request, CONVOY_HTTP_OK, CONVOY_TYPE_JSON, &json, CONVOY_RETRY_NONE);
+    }
+    free(picture.png);
+    return answered;
+}
+
 /* Answers from what became of the images. */
 static bool answer(struct convoy_request *request)
 {
@@ -186,7 +220,9 @@ static bool answer(struct convoy_request *request)
         convoy_inference_request_outcome(inference, 0, &sentence);
         return convoy_respond_error(request, status, retry_after, sentence);
     }
-    convoy_classify_write(inference, request->complete_us, &json);
+    if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK)
+        return answer_explained(request, inference);
+    convoy_classify_write(inference, NULL, request->complete_us, &json);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
 
@@ -215,19 +251,24 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     if (!read_packing(request, &packing) || !count_images(request, &packing, deadline_us, &count) ||
         !convoy_lookup_activated(request, &view, deadline_us, retry_after))
         return false;
-    if (!takes_images(request, &view)) {
+    if (!takes_images(request, &view) || !convoy_explain_check(request, &view, count, options.map) ||
+        !convoy_explain_take(request, options.map)) {
         convoy_model_view_end(&view);
         return false;
     }
     struct convoy_inference_request *inference =
         convoy_admit(request, &convoy_app_of(request)->pipeline, &view, count,
                      convoy_priority_of(options.priority), deadline_us, retry_after);
-    if (inference == NULL)
+    if (inference == NULL) {
+        if (options.map != CONVOY_MAP_NONE)
+            convoy_class_map_give();
         return false;
+    }
     place_images(request, inference);
     inference->alone = packing.kind != CONVOY_FORM_PARTS;
     inference->rule = rule_of(&options, &inference->view);
     inference->profile = options.profile != 0;
+    inference->map = options.map;
     inference->whole = options.scaled_decoding == 0;
     inference->decoder = options.decoder;
     convoy_call_of(request)->inference = inference;

@@ -1,6 +1,7 @@
 #include "server/api/classify_answer.h"
 
 #include "engine/base/clock.h"
+#include "server/api/explain.h"
 #include "server/http/status.h"
 #include "server/inference/prediction.h"
 
@@ -15,7 +16,8 @@ int convoy_classify_status(const struct convoy_inference_request *inference)
 }
 
 static void write_predictions(const struct convoy_inference_request *inference, uint32_t i,
-                              struct convoy_ranked_class *best, struct convoy_json_writer *json)
+                              struct convoy_ranked_class *best, const struct convoy_class_map_picture *map,
+                              struct convoy_json_writer *json)
 {
     const struct convoy_model_shape *shape = &inference->view.shape;
     const float *scores = inference->outputs + (size_t)i * shape->outputs_per_row;
@@ -38,10 +40,13 @@ static void write_predictions(const struct convoy_inference_request *inference, 
     convoy_json_write_end_array(json);
     convoy_json_write_key(json, "decoder");
     convoy_json_write_string(json, convoy_inference_request_decoder(inference, i));
+    if (map != NULL)
+        convoy_explain_write(inference, map, json);
     convoy_json_write_end_object(json);
 }
 
-static void write_results(const struct convoy_inference_request *inference, struct convoy_json_writer *json)
+static void write_results(const struct convoy_inference_request *inference,
+                          const struct convoy_class_map_picture *map, struct convoy_json_writer *json)
 {
     /* Room for top on the stack would be 8 KB at most: small beside a thread's stack, and no allocation. */
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
@@ -52,7 +57,7 @@ static void write_results(const struct convoy_inference_request *inference, stru
         const char *sentence;
         int status = convoy_inference_request_outcome(inference, i, &sentence);
         if (status == CONVOY_HTTP_OK) {
-            write_predictions(inference, i, best, json);
+            write_predictions(inference, i, best, map, json);
             continue;
         }
         convoy_json_write_begin_object(json);
@@ -114,7 +119,8 @@ static void write_layers(const struct convoy_item *item, struct convoy_json_writ
     convoy_json_write_end_array(json);
 }
 
-void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
+void convoy_classify_write(const struct convoy_inference_request *inference,
+                           const struct convoy_class_map_picture *map, uint64_t complete_us,
                            struct convoy_json_writer *json)
 {
     const struct convoy_model_record *model = inference->view.model;
@@ -127,7 +133,7 @@ void convoy_classify_write(const struct convoy_inference_request *inference, uin
     convoy_json_write_string(json, model->name);
     convoy_json_write_key(json, "version");
     convoy_json_write_string(json, model->version);
-    write_results(inference, json);
+    write_results(inference, map, json);
     write_timing(inference, &summary, complete_us, json);
     if (summary.last != NULL) {
         convoy_json_write_key(json, "batch_size");

@@ -3,13 +3,16 @@
 #define CONVOY_SERVER_CLASSIFY_ANSWER_H
 
 #include "engine/base/json_writer.h"
+#include "server/inference/class_map.h"
 #include "server/inference/inference_request.h"
 
 /* The status of the answer: 200 if any image was classified, else that of the first image. */
 int convoy_classify_status(const struct convoy_inference_request *inference);
 
-/* Appends the answer. complete_us: when the body's last byte came. */
-void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
+/* Appends the answer. map: of the request's only picture; NULL: none was asked for. complete_us: when the
+ * body's last byte came. */
+void convoy_classify_write(const struct convoy_inference_request *inference,
+                           const struct convoy_class_map_picture *map, uint64_t complete_us,
                            struct convoy_json_writer *json);
 
 #endif

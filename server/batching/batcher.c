@@ -8,11 +8,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-_Static_assert(CONVOY_BATCHER_WORKERS <= 32, "to_ring has a bit for each worker");
+_Static_assert(CONVOY_BATCHER_WORKERS <= 64, "to_ring has a bit for each worker");
 
 void convoy_batcher_unlock(struct convoy_batcher *batcher)
 {
-    uint32_t to_ring = batcher->to_ring;
+    uint64_t to_ring = batcher->to_ring;
     batcher->to_ring = 0;
     pthread_mutex_unlock(&batcher->lock);
     for (uint32_t number = 0; to_ring != 0; number++, to_ring >>= 1)
@@ -115,6 +115,11 @@ void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct conv
     convoy_batcher_unlock(batcher);
 }
 
+void convoy_batcher_rows_only_where_served(struct convoy_batcher *batcher)
+{
+    batcher->at_first = WORKER_REFUSES;
+}
+
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model)
 {
     pthread_mutex_lock(&batcher->lock);
@@ -123,7 +128,7 @@ void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convo
         struct convoy_worker_slots *worker = batcher->workers[i];
         free(worker->layers[model->number].names);
         worker->layers[model->number] = (struct worker_layers){0};
-        worker->models[model->number] = WORKER_UNKNOWN;
+        worker->models[model->number] = (uint8_t)batcher->at_first;
         memset(&worker->costs[model->number], 0, sizeof worker->costs[0]);
         worker->first_run_us[model->number] = 0;
     }

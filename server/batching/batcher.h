@@ -66,6 +66,7 @@ struct convoy_item {
     enum convoy_input_layout layout;
     enum convoy_priority priority;
     bool profile; /* travels alone and times each layer */
+    uint32_t map; /* as struct convoy_slot's: travels alone, for a class activation map */
     struct convoy_item_group *group;
     float *outputs; /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
@@ -91,7 +92,8 @@ struct convoy_item {
                    -ENOMEM; -ECANCELED: the daemon stops; -ECONNABORTED: it was abandoned; -EBADMSG: the
                    device could not decode its file, decoding it killed the worker again and again, or its
                    model is served by a device that decodes none (any more): the caller may decode it and
-                   submit the pixels (convoy_batcher_readmit()) */
+                   submit the pixels (convoy_batcher_readmit()). With a map also -EAGAIN: the worker may not
+                   load what computes it yet; -ESTALE: the model's files are others by now */
     float input_us, compute_us, output_us;
     uint64_t queue_us; /* from submit() to the start of the run that succeeded */
     uint32_t batch_size;
@@ -100,6 +102,10 @@ struct convoy_item {
     char device[32];                  /* "cpu", "cuda:0" */
     struct convoy_layer_time *layers; /* malloc'd, when profiled; the caller frees */
     uint32_t layer_count;
+    /* With a map: map_height x map_width values, malloc'd, the caller frees; NULL when the worker sent none,
+     * or memory was out. The caller checks the sizes and the class against the model. */
+    float *class_map;
+    uint32_t map_class, map_height, map_width;
 
     /* the batcher's own */
     struct convoy_list link; /* in a list of parked items, of rows to write, or of finished items */
@@ -110,6 +116,12 @@ struct convoy_item {
     uint64_t submitted_us;
     int32_t worker, slot, row;
 };
+
+/* True when it shares its slot with no other image. */
+static inline bool convoy_item_is_alone(const struct convoy_item *item)
+{
+    return item->profile || item->map != CONVOY_MAP_NONE;
+}
 
 /* Who asked for the items of the group is gone: the control loop ends those that were submitted, and those
  * that will be. Rows that run are finished, rows of a slot that other items wait for run with it; all else is
@@ -142,8 +154,8 @@ void convoy_batcher_readmit(struct convoy_batcher *batcher, struct convoy_model_
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                            enum convoy_priority priority);
 
-/* Hands over n (at least 1) admitted images of one model, layout, priority and group, all with a profile or
- * all without. They travel together as far as there is room: a slot with rows of these images leaves when
+/* Hands over n (at least 1) admitted images of one model, layout, priority and group, all with the same
+ * profile and map. They travel together as far as there is room: a slot with rows of these images leaves when
  * all of those are written. Items, and what write() reads, must outlive both done() and this call. */
 void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n);
 
@@ -166,7 +178,7 @@ struct convoy_batcher_limits {
     uint32_t weight;                             /* of the model's share of the device; 0 is taken as 1 */
 };
 
-#define CONVOY_BATCHER_WORKERS 16
+#define CONVOY_BATCHER_WORKERS 64
 #define CONVOY_BATCHER_WRITERS 8
 
 /* models, workers: the most model numbers and workers that there can be; workers <= CONVOY_BATCHER_WORKERS.
@@ -176,6 +188,11 @@ int convoy_batcher_new(uint32_t models, uint32_t workers, uint32_t writers, stru
                        struct convoy_batcher **batcher, struct convoy_error *error);
 /* Ends the writers. Every item's done() must have been called. */
 void convoy_batcher_free(struct convoy_batcher *batcher);
+
+/* From now on a worker gets no row of a model before it serves it. Otherwise rows of a model that no worker
+ * serves wait in the slots of any worker that has not refused it, which may load it later. To be called
+ * before there are workers. */
+void convoy_batcher_rows_only_where_served(struct convoy_batcher *batcher);
 
 /* Gives the number to this model and forgets what was known of the model that had it before, which must be
  * idle (convoy_batcher_model_idle()). */

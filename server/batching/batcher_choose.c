@@ -7,7 +7,7 @@
 
 static bool gathers(struct convoy_worker_slots *worker, const struct convoy_item *item)
 {
-    return !item->profile && *open_slot_of(worker, item) != NO_SLOT;
+    return !convoy_item_is_alone(item) && *open_slot_of(worker, item) != NO_SLOT;
 }
 
 /* When the worker would be done with item, in microseconds from now; INFINITY when it cannot take it. Where

@@ -71,7 +71,8 @@ static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *cons
 {
     const struct convoy_item *first = items[0];
     int *open = open_slot_of(worker, first);
-    if (!first->profile && *open != NO_SLOT) {
+    bool alone = convoy_item_is_alone(first);
+    if (!alone && *open != NO_SLOT) {
         struct worker_slot *slot = &worker->slots[*open];
         if (count_fitting(worker, slot, items, 1) == 1)
             return *open;
@@ -82,7 +83,8 @@ static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *cons
     if (number == NO_SLOT)
         return NO_SLOT;
     worker->slots[number].profile = first->profile;
-    if (first->profile)
+    worker->slots[number].map = first->map;
+    if (alone)
         worker->slots[number].capacity = 1;
     else
         *open = number;
@@ -128,7 +130,7 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
         batcher->orphaned = true; /* another worker may serve it sooner */
     if (slot->reserved == slot->capacity) {
         slot->state = SLOT_SEALED;
-        if (!first->profile)
+        if (!convoy_item_is_alone(first))
             *open_slot_of(worker, first) = NO_SLOT;
     }
     *where = worker;
@@ -281,6 +283,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         item->retries = 0;
         item->layers = NULL;
         item->layer_count = 0;
+        item->class_map = NULL;
         item->kept_row = NULL;
         item->parked = item->writing = false;
         item->slot = NO_SLOT;

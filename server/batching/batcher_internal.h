@@ -45,6 +45,7 @@ struct worker_slot {
     double charged_us;             /* what its model was charged for the run in flight (fair_queue.h) */
     double priced_us;              /* its rows' part of worker->load.backlog_us */
     bool profile;
+    uint32_t map;
     bool given_up; /* too late to run: the control loop is about to answer its rows */
     bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved;
@@ -73,7 +74,9 @@ struct convoy_worker_slots {
     struct convoy_device_metrics *metrics;
     bool up;
     uint32_t suspects;
-    /* in_flight: slots; 0 while it is not up. Read without the lock where rows are committed. */
+    /* in_flight: slots; 0 while it is not up. streams: so many it runs at once; and one for each in flight
+     * that asks for a map, as others must not wait while a network is loaded for it. Read without the lock
+     * where rows are committed: streams is never too small then. */
     _Atomic uint32_t streams, in_flight;
     uint32_t used;    /* slots that are not free */
     uint64_t chosen;  /* value of batcher->choices when it was last given an image */
@@ -137,7 +140,8 @@ struct convoy_batcher {
     struct convoy_worker_slots **workers;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders, choices;
-    uint32_t to_ring;  /* bits by worker number: it was given slots, and its doorbell not rung yet */
+    enum worker_model at_first; /* what workers are taken for until they answer for a model */
+    uint64_t to_ring;           /* bits by worker number: it was given slots, and its doorbell not rung yet */
     bool orphaned;     /* a slot may be at a worker that does not serve its model (batcher_redispatch.c) */
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;

@@ -185,7 +185,7 @@ static uint32_t next_run(struct convoy_batcher *batcher, struct convoy_item **it
     convoy_list_for_each(at, following, &queue_of(batcher, best->model)->parked[best->priority]) {
         struct convoy_item *item = item_of(at);
         if (n == UNPARK_MOST || item->layout != best->layout || item->profile != best->profile ||
-            (second != NULL && parked_before(batcher, second, item)))
+            item->map != best->map || (second != NULL && parked_before(batcher, second, item)))
             break;
         items[n++] = item;
     }

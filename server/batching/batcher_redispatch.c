@@ -28,7 +28,7 @@ static bool is_orphaned(const struct convoy_worker_slots *worker, const struct w
 /* Lets no more rows into the slot. */
 static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
 {
-    if (slot->state == SLOT_OPEN && !slot->profile)
+    if (slot->state == SLOT_OPEN && !slot->profile && slot->map == CONVOY_MAP_NONE)
         worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
     slot->state = SLOT_SEALED;
 }

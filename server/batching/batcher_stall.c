@@ -6,7 +6,8 @@
 #define TIMES_EXPECTED 5
 #define TIMES_LIMIT    10 /* so much longer a worker lives that reports progress and completes nothing */
 
-/* Microseconds that the slot in flight should take; false when that is not known. */
+/* Microseconds that the slot in flight should take; false when that is not known: nothing of its model has
+ * run yet, or a network may have to be loaded for it. */
 static bool expect(const struct convoy_worker_slots *worker, const struct worker_slot *slot, uint64_t now_us,
                    double *us)
 {
@@ -17,7 +18,7 @@ static bool expect(const struct convoy_worker_slots *worker, const struct worker
     if (everywhere->images > 0)
         image_us = convoy_image_cost_us(here, everywhere, now_us);
     *us = image_us * slot->ranges[slot->range_count - 1].rows;
-    return image_us > 0;
+    return image_us > 0 && slot->map == CONVOY_MAP_NONE;
 }
 
 /* What is a hang of the slots in flight. As many slots run at once as the worker has streams, and share the

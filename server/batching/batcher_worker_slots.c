@@ -48,6 +48,7 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
         free(worker);
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
     }
+    memset(worker->models, (int)batcher->at_first, batcher->model_limit);
     worker->batcher = batcher;
     worker->channel = channel;
     snprintf(worker->device, sizeof worker->device, "%s", device);
@@ -113,13 +114,16 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
                              .rows = range->rows,
                              .generation = slot->generation,
                              .profile = slot->profile,
+                             .map = slot->map,
                              .input_stride = queue->input_stride[slot->layout],
                              .output_stride = queue->output_stride};
     worker->load.running_us += slot->priced_us;
+    if (slot->map != CONVOY_MAP_NONE)
+        atomic_fetch_add(&worker->streams, 1);
     if (atomic_fetch_add(&worker->in_flight, 1) == 0)
         worker->progress_us = worker->noticed_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
-    worker->batcher->to_ring |= UINT32_C(1) << worker->number;
+    worker->batcher->to_ring |= UINT64_C(1) << worker->number;
 }
 
 /* May this slot leave now? While the worker can take it, always. Beyond that one slot is staged behind the
@@ -307,6 +311,30 @@ static void copy_layers(struct convoy_item *item, const struct worker_layers *kn
     }
 }
 
+/* The worker may have written anything, and go on writing. */
+static void copy_map(const struct convoy_worker_slots *worker, uint32_t slot,
+                     const struct convoy_slot_report *report, struct convoy_item *item)
+{
+    uint64_t values = (uint64_t)report->map_height * report->map_width;
+    if (values < 1 || values > CONVOY_MAX_CLASS_MAP)
+        return;
+    item->class_map = malloc(values * sizeof(float));
+    if (item->class_map == NULL)
+        return;
+    memcpy(item->class_map, convoy_channel_class_map(worker->channel, slot), values * sizeof(float));
+    item->map_class = report->map_class;
+    item->map_height = report->map_height;
+    item->map_width = report->map_width;
+}
+
+/* What a completion's status is for its images. */
+static int status_of(const struct worker_slot *slot, int status)
+{
+    bool says_why =
+        slot->map != CONVOY_MAP_NONE && (status == -EAGAIN || status == -ESTALE || status == -ENOMEM);
+    return status == 0 || says_why ? status : -EIO;
+}
+
 static void answer_item(struct convoy_worker_slots *worker, struct worker_slot *slot,
                         struct convoy_item *item, const struct convoy_slot_report *report, uint32_t batch,
                         uint64_t now)
@@ -381,9 +409,11 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
             memcpy(item->outputs, outputs + row * queue->output_stride,
                    queue->outputs_per_row * sizeof(float));
             answer_item(worker, slot, item, &report, range.rows, now);
+            if (slot->map != CONVOY_MAP_NONE)
+                copy_map(worker, number, &report, item);
             count_waited(&waited, slot->model, item->queue_us, 1);
         }
-        convoy_item_finish(batcher, item, undecoded ? -EBADMSG : status == 0 ? 0 : -EIO, now, finished);
+        convoy_item_finish(batcher, item, undecoded ? -EBADMSG : status_of(slot, status), now, finished);
     }
     count_waited(&waited, slot->model, 0, 0);
     double took_us = -1;
@@ -397,7 +427,8 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
     }
     convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, took_us);
     convoy_parked_reorder(batcher, queue);
-    if (status == 0) {
+    /* A map may have waited until a network was loaded, which says nothing of other images. */
+    if (status == 0 && slot->map == CONVOY_MAP_NONE) {
         uint64_t since_us = worker->progress_us > slot->left_us ? worker->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
@@ -408,6 +439,8 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
     atomic_fetch_sub(&queue->admission.running, range.rows);
     worker->load.running_us =
         atomic_fetch_sub(&worker->in_flight, 1) > 1 ? worker->load.running_us - slot->priced_us : 0;
+    if (slot->map != CONVOY_MAP_NONE)
+        atomic_fetch_sub(&worker->streams, 1);
     worker->progress_us = worker->noticed_us = now;
     slot->range_count--;
     if (slot->range_count > 0)

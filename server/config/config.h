@@ -119,6 +119,8 @@ struct convoy_config {
         uint64_t slot_bytes; /* 0: by the largest model, see docs/configuration.md */
         bool sandbox;        /* workers are confined */
         uint32_t canary_ms;  /* of rest between checks of an idle device; 0: none */
+        uint32_t orphan_ms;  /* that workers live on after the daemon, under a service manager; 0: not */
+        bool per_model;      /* a worker for each model of a device, and not one for all */
     } worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;

@@ -35,6 +35,12 @@ static void on_stopped(void *context)
 static void end_workers(struct convoy_lifecycle *life)
 {
     uv_timer_stop(&life->timer);
+    if (convoy_supervisor_keeps(life->supervisor)) {
+        convoy_link_keep(life->link);
+        life->left = true;
+        uv_stop(life->loop);
+        return;
+    }
     convoy_http_stop(life->http);
     convoy_access_stop_admin(life->access);
     life->http = NULL;

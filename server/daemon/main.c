@@ -183,7 +183,7 @@ static int accept_others(struct convoy_http *admin, struct convoy_http *health, 
     return code == 0 && health != NULL ? convoy_http_accept(health, error) : code;
 }
 
-/* Another front takes over: this one ends, and its workers go on. */
+/* Another front takes over, at once or at the next start: this one ends, and its workers go on. */
 _Noreturn static void leave(struct convoy_lifecycle *life, struct convoy_exporter *exporter)
 {
     convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor)); /* of what is not answered in time */
@@ -193,8 +193,20 @@ _Noreturn static void leave(struct convoy_lifecycle *life, struct convoy_exporte
     if (life->health != NULL)
         convoy_http_stop(life->health);
     convoy_exporter_free(exporter);
-    convoy_log(CONVOY_LOG_INFO, "convoyd's front has handed over");
+    convoy_log(CONVOY_LOG_INFO,
+               life->phase == CONVOY_LEAVING ? "convoyd's front has handed over" : "convoyd ends");
     _exit(EXIT_SUCCESS); /* handles of the loop are open still */
+}
+
+/* A front knows how many there were when it takes over, and there is no other while it serves. */
+static void count_restarts(struct convoy_metrics *metrics, const struct convoy_link *link)
+{
+    static const char *const reasons[CONVOY_RESTARTS] = {[CONVOY_RESTART_SIGNAL] = "signal",
+                                                         [CONVOY_RESTART_EXIT] = "exit",
+                                                         [CONVOY_RESTART_UPGRADE] = "upgrade"};
+    for (int i = 0; i < CONVOY_RESTARTS; i++)
+        convoy_metrics_front_restarts(metrics, reasons[i],
+                                      convoy_link_restarts(link, (enum convoy_restart)i));
 }
 
 static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options,
@@ -284,6 +296,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
             convoy_http_stop(health);
         goto done;
     }
+    count_restarts(metrics, link);
     log_listening(http, tls, inherited_count > 0, &parts);
     if (convoy_registry_count(registry) == 0)
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",

@@ -45,10 +45,25 @@ int convoy_decoder_check(const struct convoy_decoder *decoder, struct convoy_err
     }
 }
 
+bool convoy_decoder_in_order(const struct convoy_decoder *decoder)
+{
+    return decoder->kind == CONVOY_IMAGE_JPEG ||
+           (decoder->kind == CONVOY_IMAGE_PNG && !decoder->as.png.interlaced);
+}
+
+/* Where rows are resized as they come (resize_rows.h): those that wait, libjpeg's own, sums and tables, with
+ * the widest filter. */
+static uint64_t row_memory(const struct convoy_stored_image *stored)
+{
+    return 262144 + 400 * (uint64_t)stored->width + 32 * (uint64_t)stored->height;
+}
+
 uint64_t convoy_decoder_memory(struct convoy_decoder *decoder)
 {
     uint64_t pixels = (uint64_t)decoder->stored.width * (uint64_t)decoder->stored.height;
     uint64_t as_bytes = pixels * 5; /* with the columns pass */
+    if (convoy_decoder_in_order(decoder) && row_memory(&decoder->stored) < as_bytes)
+        as_bytes = row_memory(&decoder->stored);
     switch (decoder->kind) {
     case CONVOY_IMAGE_JPEG: /* coefficients that are kept whole */
         return as_bytes + (jpeg_has_multiple_scans(&decoder->as.jpeg.decoder) ? pixels * 6 : 0);

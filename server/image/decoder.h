@@ -32,7 +32,11 @@ int convoy_decoder_open(struct convoy_decoder *decoder, const uint8_t *bytes, si
 /* Makes sure that what the pixels cost is bounded by the bytes, as each format's header says. -EBADMSG. */
 int convoy_decoder_check(const struct convoy_decoder *decoder, struct convoy_error *error);
 
-/* About what reading takes, with the raster and with resizing. */
+/* Whether reading delivers rows in order, each once: a raster may aim at a sink (raster.h). */
+bool convoy_decoder_in_order(const struct convoy_decoder *decoder);
+
+/* About what reading takes, with the raster and with resizing. Where it reads in order, to a target of 16
+ * pixels a side at least: for smaller ones a large image may be kept whole (resize.h). */
 uint64_t convoy_decoder_memory(struct convoy_decoder *decoder);
 
 /* Decodes into raster, once. */

@@ -83,6 +83,11 @@ static void paint(uint8_t *to, const uint8_t *color, size_t channels, size_t cou
         memcpy(to, color, channels);
 }
 
+int64_t convoy_image_padding(int image, int room)
+{
+    return half_to_even(room - image);
+}
+
 void convoy_image_pad(const struct convoy_image_target *target, const uint8_t *image, int width, int height,
                       uint8_t *row)
 {
@@ -92,8 +97,8 @@ void convoy_image_pad(const struct convoy_image_target *target, const uint8_t *i
     const uint8_t *color = target->channels == 1 ? &grey : with_alpha;
     size_t channels = (size_t)target->channels, line = (size_t)width * channels;
     size_t row_line = (size_t)target->width * channels;
-    size_t left = (size_t)half_to_even(target->width - width);
-    int top = (int)half_to_even(target->height - height);
+    size_t left = (size_t)convoy_image_padding(width, target->width);
+    int top = (int)convoy_image_padding(height, target->height);
 
     for (int y = 0; y < target->height; y++, row += row_line) {
         if (y < top || y >= top + height) {

@@ -39,6 +39,9 @@ int64_t convoy_reduced(int64_t pixels, int eighths);
 /* Whether an axis keeps the pixels as they are (all of them or some). */
 bool convoy_axis_is_copy(const struct convoy_axis *axis);
 
+/* Pixels that are left free before an image of `image` pixels in the middle of `room`. */
+int64_t convoy_image_padding(int image, int room);
+
 /* Lays an image of width x height into the middle of row, on the target's colour: Pillow's ImageOps.pad.
  * Both have the target's channels; a single one gets the colour's grey (image.h). */
 void convoy_image_pad(const struct convoy_image_target *target, const uint8_t *image, int width, int height,

@@ -5,6 +5,7 @@
 #include "server/image/fit.h"
 #include "server/image/raster.h"
 #include "server/image/resize.h"
+#include "server/image/resize_rows.h"
 #include "server/image/scratch.h"
 
 #include <errno.h>
@@ -124,65 +125,111 @@ static void reduce(struct convoy_decoder *decoder, int eighths, struct convoy_ax
     convoy_axis_reduce(y, eighths, mirrors_y);
 }
 
-static int to_row(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
-                  const struct convoy_image_target *target, uint8_t *row, struct convoy_error *error)
+/* What to_row() has decided. */
+struct plan {
+    struct convoy_axis x, y;
+    int channels; /* that are decoded: 1, or the target's */
+    bool mixes;   /* colours are multiplied by their alpha while they are resized */
+};
+
+/* Decodes into pixels, x.in x y.in of them, turned as they are shown. */
+static int decode_whole(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
+                        const struct plan *plan, uint64_t deadline_us, uint8_t *pixels,
+                        struct convoy_error *error)
 {
     const struct convoy_stored_image *stored = &decoder->stored;
-    bool swaps = convoy_orientation_swaps(stored->orientation);
-    int width = swaps ? stored->height : stored->width;
-    int height = swaps ? stored->width : stored->height;
-    int channels = stored->pixel == CONVOY_PIXEL_GREY ? 1 : target->channels;
-
-    struct convoy_axis x;
-    struct convoy_axis y;
-    convoy_image_fit(target, width, height, &x, &y);
-    int eighths = eighths_for(decoder, target, &x, &y);
-    if (eighths < 8) {
-        reduce(decoder, eighths, &x, &y);
-        width = (int)x.in;
-        height = (int)y.in;
-    }
-    bool fits = keeps_all(&x) && keeps_all(&y);
-    bool fills = x.out == target->width && y.out == target->height;
-    uint8_t *inner = row;
-    if (!fills) {
-        inner = convoy_image_buffer_reserve(&scratch->inner, (size_t)x.out, (size_t)y.out,
-                                            (size_t)target->channels);
-        if (inner == NULL)
-            return out_of_memory(error);
-    }
-    uint8_t *pixels = inner;
-    if (!fits) {
-        pixels =
-            convoy_image_buffer_reserve(&scratch->pixels, (size_t)width, (size_t)height, (size_t)channels);
-        if (pixels == NULL)
-            return out_of_memory(error);
-    }
     struct convoy_raster raster;
-    convoy_raster_aim(&raster, stored, pixels, channels);
+    convoy_raster_aim(&raster, stored, pixels, plan->channels);
     if (convoy_raster_needs_line(&raster)) {
         raster.line = convoy_image_buffer_reserve(&scratch->line, (size_t)stored->width,
                                                   (size_t)convoy_pixel_bytes(stored->pixel), 1);
         if (raster.line == NULL)
             return out_of_memory(error);
     }
-    int code = convoy_decoder_read(decoder, &raster, target->deadline_us, scratch, error);
-    bool mixes = channels == 4 && stored->pixel == CONVOY_PIXEL_RGBA &&
-                 target->filter != CONVOY_FILTER_NEAREST &&
-                 !(convoy_axis_is_copy(&x) && convoy_axis_is_copy(&y));
-    if (code == 0 && mixes)
-        convoy_alpha_multiply(pixels, (size_t)width * (size_t)height);
-    if (code == 0 && !fits)
-        code = convoy_image_resize(scratch, pixels, channels, &x, &y, inner, error);
-    if (code == 0 && mixes)
-        convoy_alpha_divide(inner, (size_t)x.out * (size_t)y.out);
-    if (code == 0 && channels < target->channels)
-        spread_grey(inner, (size_t)x.out * (size_t)y.out, (size_t)target->channels);
-    if (code == 0 && !fills)
-        convoy_image_pad(target, inner, x.out, y.out, row);
-    if (code == 0 && target->bgr && target->channels >= 3)
-        swap_red_and_blue(row, (size_t)target->width * (size_t)target->height, (size_t)target->channels);
+    return convoy_decoder_read(decoder, &raster, deadline_us, scratch, error);
+}
+
+static int resize_whole(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
+                        const struct plan *plan, uint64_t deadline_us, uint8_t *inner,
+                        struct convoy_error *error)
+{
+    size_t width = (size_t)plan->x.in, height = (size_t)plan->y.in;
+    uint8_t *pixels = convoy_image_buffer_reserve(&scratch->pixels, width, height, (size_t)plan->channels);
+    if (pixels == NULL)
+        return out_of_memory(error);
+    int code = decode_whole(scratch, decoder, plan, deadline_us, pixels, error);
+    if (code == 0 && plan->mixes)
+        convoy_alpha_multiply(pixels, width * height);
+    if (code == 0)
+        code = convoy_image_resize(scratch, pixels, plan->channels, &plan->x, &plan->y, inner, error);
     return code;
+}
+
+/* The same where no more than a few rows are in memory. */
+static int resize_rows(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
+                       const struct plan *plan, uint64_t deadline_us, uint8_t *inner,
+                       struct convoy_error *error)
+{
+    struct convoy_row_resizer resizer;
+    struct convoy_raster raster;
+    if (convoy_resize_rows_begin(&resizer, scratch, &decoder->stored, plan->channels, plan->mixes, &plan->x,
+                                 &plan->y, inner) != 0)
+        return out_of_memory(error);
+    convoy_raster_aim_at_sink(&raster, &decoder->stored, &resizer.sink, plan->channels);
+    return convoy_decoder_read(decoder, &raster, deadline_us, scratch, error);
+}
+
+/* Decodes and resizes into inner, x.out x y.out pixels. */
+static int decode_and_resize(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
+                             const struct plan *plan, uint64_t deadline_us, uint8_t *inner,
+                             struct convoy_error *error)
+{
+    if (keeps_all(&plan->x) && keeps_all(&plan->y))
+        return decode_whole(scratch, decoder, plan, deadline_us, inner, error);
+    bool in_order = convoy_decoder_in_order(decoder) && convoy_resize_rows_can(&plan->x, &plan->y);
+    return in_order ? resize_rows(scratch, decoder, plan, deadline_us, inner, error)
+                    : resize_whole(scratch, decoder, plan, deadline_us, inner, error);
+}
+
+static struct plan plan_for(struct convoy_decoder *decoder, const struct convoy_image_target *target)
+{
+    const struct convoy_stored_image *stored = &decoder->stored;
+    bool swaps = convoy_orientation_swaps(stored->orientation);
+    struct plan plan = {.channels = stored->pixel == CONVOY_PIXEL_GREY ? 1 : target->channels};
+    convoy_image_fit(target, swaps ? stored->height : stored->width, swaps ? stored->width : stored->height,
+                     &plan.x, &plan.y);
+    int eighths = eighths_for(decoder, target, &plan.x, &plan.y);
+    if (eighths < 8)
+        reduce(decoder, eighths, &plan.x, &plan.y);
+    plan.mixes = plan.channels == 4 && stored->pixel == CONVOY_PIXEL_RGBA &&
+                 target->filter != CONVOY_FILTER_NEAREST &&
+                 !(convoy_axis_is_copy(&plan.x) && convoy_axis_is_copy(&plan.y));
+    return plan;
+}
+
+static int to_row(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
+                  const struct convoy_image_target *target, uint8_t *row, struct convoy_error *error)
+{
+    const struct plan plan = plan_for(decoder, target);
+    size_t pixels = (size_t)plan.x.out * (size_t)plan.y.out;
+    bool fills = plan.x.out == target->width && plan.y.out == target->height;
+    uint8_t *inner = row;
+    if (!fills)
+        inner = convoy_image_buffer_reserve(&scratch->inner, pixels, (size_t)target->channels, 1);
+    if (inner == NULL)
+        return out_of_memory(error);
+    int code = decode_and_resize(scratch, decoder, &plan, target->deadline_us, inner, error);
+    if (code != 0)
+        return code;
+    if (plan.mixes)
+        convoy_alpha_divide(inner, pixels);
+    if (plan.channels < target->channels)
+        spread_grey(inner, pixels, (size_t)target->channels);
+    if (!fills)
+        convoy_image_pad(target, inner, plan.x.out, plan.y.out, row);
+    if (target->bgr && target->channels >= 3)
+        swap_red_and_blue(row, (size_t)target->width * (size_t)target->height, (size_t)target->channels);
+    return 0;
 }
 
 static bool possible_side(int side, int cover)

@@ -53,7 +53,8 @@
 struct convoy_image_info {
     int width, height; /* pixels, after EXIF orientation */
     enum convoy_image_kind kind;
-    uint64_t decode_bytes; /* about what decoding it takes, as convoy_image_to_row() says */
+    uint64_t decode_bytes; /* about what decoding it takes, as convoy_image_to_row() says, to a target of 16
+                              pixels a side or more */
 };
 
 /* Reusable buffers, grown as needed; what a large image needed is given back after it. */
@@ -71,11 +72,13 @@ int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
 /* Decodes bytes into row, which holds target->height x width x channels bytes, interleaved, no padding. After
  * an error the row's content is undefined.
  *
- * An image of the target's size is decoded straight into row. Any other takes a byte a pixel and channel
- * until it is resized, plus what is between the two passes of resizing (never over the
- * larger of image and row); a progressive JPEG 2 bytes a coefficient more (at most 6 a pixel, 8 with CMYK),
- * an interlaced PNG that is converted or turned at most 4 a pixel more, a WebP up to 6. Without loss or with
- * alpha, a WebP has tables besides: up to 8 KB for each of its bytes, 1.3 KB for each pixel and 1.3 GB. */
+ * An image of the target's size is decoded straight into row. Any other JPEG, and a PNG that is not
+ * interlaced, is resized row by row as it is decoded (resize_rows.h): some 400 bytes for each pixel of its
+ * width. The others, and those to targets under 16 pixels a side, take a byte a pixel and channel until they
+ * are resized, plus what is between the two passes of resizing (never over the larger of image and row). A
+ * progressive JPEG 2 bytes a coefficient more (at most 6 a pixel, 8 with CMYK), an interlaced PNG that is
+ * converted or turned at most 4 a pixel more, a WebP up to 6. Without loss or with alpha, a WebP has tables
+ * besides: up to 8 KB for each of its bytes, 1.3 KB for each pixel and 1.3 GB. */
 int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *bytes, size_t length,
                         uint64_t max_pixels, const struct convoy_image_target *target, uint8_t *row,
                         struct convoy_error *error);

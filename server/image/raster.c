@@ -36,6 +36,7 @@ void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_
     raster->stored = *stored;
     raster->channels = channels;
     raster->line = NULL;
+    raster->sink = NULL;
     /* A result pixel is at pixels + X across + Y down. With stored (x, y) and far edges R, B, the
      * orientations (TIFF 6.0: where the stored row 0 and column 0 are to be shown) put it at these X, Y. */
     ptrdiff_t down =
@@ -84,6 +85,12 @@ void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_
     raster->step_y = y;
 }
 
+void convoy_raster_aim_at_sink(struct convoy_raster *raster, const struct convoy_stored_image *stored,
+                               struct convoy_raster_sink *sink, int channels)
+{
+    *raster = (struct convoy_raster){.stored = *stored, .channels = channels, .sink = sink};
+}
+
 /* Is the result what the decoder writes? */
 static bool is_stored_so(const struct convoy_raster *raster)
 {
@@ -98,6 +105,8 @@ bool convoy_raster_needs_line(const struct convoy_raster *raster)
 
 uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y)
 {
+    if (raster->sink != NULL)
+        return raster->sink->line(raster->sink, y);
     return raster->line != NULL ? raster->line : raster->origin + y * raster->step_y;
 }
 
@@ -153,18 +162,50 @@ static void place_with_alpha(const struct convoy_raster *raster, const uint8_t *
     }
 }
 
-void convoy_raster_place(const struct convoy_raster *raster, int y)
+/* To the colours of the result, in place. */
+static void convert(const struct convoy_raster *raster, uint8_t *line)
 {
-    uint8_t *line = raster->line;
     int width = raster->stored.width;
-    if (line == NULL)
-        return;
     if (raster->stored.pixel == CONVOY_PIXEL_RGBA && raster->channels != 4)
         rgba_on_black(line, width);
     else if (raster->stored.pixel == CONVOY_PIXEL_CMYK)
         cmyk_to_rgb(line, width);
     if (raster->stored.pixel != CONVOY_PIXEL_GREY && raster->channels == 1)
         rgb_to_grey(line, width);
+}
+
+/* Three bytes a pixel become four, with alpha, in place: back to front. */
+static void add_alpha(uint8_t *line, int width)
+{
+    for (int x = width - 1; x >= 0; x--) {
+        uint8_t red = line[3 * x], green = line[3 * x + 1], blue = line[3 * x + 2];
+        line[4 * x] = red;
+        line[4 * x + 1] = green;
+        line[4 * x + 2] = blue;
+        line[4 * x + 3] = 255;
+    }
+}
+
+static void give_to_sink(const struct convoy_raster *raster, int y)
+{
+    uint8_t *line = raster->sink->line(raster->sink, y);
+    convert(raster, line);
+    if (raster->channels == 4 && raster->stored.pixel != CONVOY_PIXEL_RGBA)
+        add_alpha(line, raster->stored.width);
+    raster->sink->take(raster->sink, y);
+}
+
+void convoy_raster_place(const struct convoy_raster *raster, int y)
+{
+    uint8_t *line = raster->line;
+    int width = raster->stored.width;
+    if (raster->sink != NULL) {
+        give_to_sink(raster, y);
+        return;
+    }
+    if (line == NULL)
+        return;
+    convert(raster, line);
 
     uint8_t *to = raster->origin + y * raster->step_y;
     if (raster->channels == 4)

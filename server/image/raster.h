@@ -1,4 +1,5 @@
-/* Where decoded rows go: converted and turned on the way, so that the image is in memory once.
+/* Where decoded rows go: converted and turned on the way, so that the image is in memory once; or to a sink,
+ * which takes one after the other.
  *
  * A decoder delivers stored rows in any order. For row y it asks convoy_raster_line() where to write, fills
  * that, and calls convoy_raster_place(). Inside server/image/ only; a raster belongs to one thread. */
@@ -21,12 +22,21 @@ struct convoy_stored_image {
         keep_alpha; /* set before the decoder opens: what is transparent is told by RGBA, not laid on black */
 };
 
+/* Takes converted rows of the stored image, in the order from the first to the last. */
+struct convoy_raster_sink {
+    /* Where the decoder writes row y: room for 4 bytes a pixel, the same until the row is taken. */
+    uint8_t *(*line)(struct convoy_raster_sink *sink, int y);
+    /* Row y is there, of channels bytes a pixel. */
+    void (*take)(struct convoy_raster_sink *sink, int y);
+};
+
 struct convoy_raster {
     struct convoy_stored_image stored;
     int channels;             /* of the result: 1, 3 or 4 */
     uint8_t *origin;          /* where stored pixel (0, 0) goes */
     ptrdiff_t step_x, step_y; /* bytes from it to stored pixel (1, 0), (0, 1) */
     uint8_t *line; /* room for one stored row; NULL when rows need neither turning nor converting */
+    struct convoy_raster_sink *sink; /* NULL: rows go to origin */
 };
 
 int convoy_pixel_bytes(enum convoy_pixel pixel);
@@ -45,7 +55,11 @@ void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_
                        uint8_t *pixels, int channels);
 bool convoy_raster_needs_line(const struct convoy_raster *raster);
 
-/* Where the decoder writes stored row y: in place or the line. */
+/* Aims the raster at a sink; channels as above. Only for decoders that deliver rows in order, each once. */
+void convoy_raster_aim_at_sink(struct convoy_raster *raster, const struct convoy_stored_image *stored,
+                               struct convoy_raster_sink *sink, int channels);
+
+/* Where the decoder writes stored row y: in place, the line or the sink's. */
 uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y);
 
 /* The same for a row of which only the pixels [left, left + width) will be written: all others become 0,

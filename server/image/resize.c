@@ -2,22 +2,13 @@
 
 #include "server/image/filter.h"
 #include "server/image/weighted_sums.h"
+#include "server/image/window.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-/* A filter that reaches farther has too few bits left for a weight, and its table would be larger
- * than the image: such axes compute the weights of the bilinear filter in double as they go. */
-#define MAX_TABLE_REACH 4096.0
-
 #define MOST_CHANNELS 4
-
-/* The source pixels that one output pixel sees. */
-struct window {
-    int64_t start, end;
-    double centre;
-};
 
 /* Rows of pixels somewhere in memory, columns wide; column and row 0 of it are source column and row base_x
  * and base_y. */
@@ -28,102 +19,27 @@ struct view {
     int64_t base_x, base_y;
 };
 
-static double axis_scale(const struct convoy_axis *axis)
-{
-    return axis->extent / (double)axis->scaled;
-}
-
-/* Source pixels for a unit of the filter. */
-static double axis_unit(const struct convoy_axis *axis)
-{
-    return fmax(axis_scale(axis), 1.0);
-}
-
-/* The filter, unless it is too wide. */
-static enum convoy_image_filter axis_filter(const struct convoy_axis *axis)
-{
-    bool wide = axis_unit(axis) * convoy_filter_reach(axis->filter) > MAX_TABLE_REACH;
-    return wide ? CONVOY_FILTER_BILINEAR : axis->filter;
-}
-
-/* Half the width of the filter, in source pixels. */
-static double axis_reach(const struct convoy_axis *axis)
-{
-    return axis_unit(axis) * convoy_filter_reach(axis_filter(axis));
-}
-
-static bool has_table(const struct convoy_axis *axis)
-{
-    return axis_reach(axis) <= MAX_TABLE_REACH;
-}
-
-static struct window window_of(const struct convoy_axis *axis, int i)
-{
-    if (convoy_axis_is_copy(axis))
-        return (struct window){axis->first + i, axis->first + i + 1, (double)(axis->first + i) + 0.5};
-    double reach = axis_reach(axis);
-    double centre = axis->start + ((double)(axis->first + i) + 0.5) * axis_scale(axis);
-    int64_t start = (int64_t)(centre - reach + 0.5);
-    int64_t end = (int64_t)(centre + reach + 0.5);
-    return (struct window){start < 0 ? 0 : start, end > axis->in ? axis->in : end, centre};
-}
-
-/* At most this many source pixels are in a window. */
-static size_t axis_taps(const struct convoy_axis *axis)
-{
-    return (size_t)ceil(axis_reach(axis)) * 2 + 1;
-}
-
-/* Fixed-point weights of one window, each so many times; their sum is 2^22 up to rounding. */
-static void fill_weights(const struct convoy_axis *axis, const struct window *window, int times,
-                         int32_t *weights)
-{
-    enum convoy_image_filter filter = axis_filter(axis);
-    double per_unit = 1.0 / axis_unit(axis), sum = 0.0;
-    for (int64_t x = window->start; x < window->end; x++)
-        sum += convoy_filter_weight(filter, ((double)x + 0.5 - window->centre) * per_unit);
-    for (int64_t x = window->start; x < window->end; x++) {
-        double weight = convoy_filter_weight(filter, ((double)x + 0.5 - window->centre) * per_unit) / sum;
-        for (int i = 0; i < times; i++)
-            *weights++ = (int32_t)(weight * (1 << CONVOY_WEIGHT_BITS) + (weight < 0.0 ? -0.5 : 0.5));
-    }
-}
-
 static inline uint8_t level_of_double(double value)
 {
     return (uint8_t)(value >= 254.5 ? 255.0 : value + 0.5);
 }
 
-/* Vectors take so many pixels. */
-#define TOGETHER 4
-
-/* What output pixel i is made of. Where the row has room for it, pixels without weight are added to a
- * multiple of TOGETHER. */
-static struct convoy_taps fill_taps(const struct convoy_axis *x, const struct view *view, int i, int channels,
-                                    int32_t *weights, size_t taps)
-{
-    struct window window = window_of(x, i);
-    int64_t first = window.start - view->base_x, count = window.end - window.start;
-    int64_t more = (count + TOGETHER - 1) / TOGETHER * TOGETHER;
-    if (more > view->columns)
-        more = count;
-    int64_t from = first + more > view->columns ? view->columns - more : first;
-    memset(weights, 0, taps * (size_t)channels * sizeof *weights);
-    fill_weights(x, &window, channels, weights + (first - from) * channels);
-    return (struct convoy_taps){(size_t)from, (size_t)more};
-}
-
 static int columns_by_table(struct convoy_image_scratch *scratch, const struct view *view, int64_t rows,
                             int channels, const struct convoy_axis *x, uint8_t *to)
 {
-    size_t most = (axis_taps(x) + TOGETHER - 1) / TOGETHER * TOGETHER, out = (size_t)x->out;
+    size_t most = (convoy_window_most(x) + CONVOY_WINDOW_TOGETHER - 1) / CONVOY_WINDOW_TOGETHER *
+                  CONVOY_WINDOW_TOGETHER,
+           out = (size_t)x->out;
     size_t stride = most * (size_t)channels;
     int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, out, stride, sizeof *weights);
     struct convoy_taps *taps = convoy_image_buffer_reserve(&scratch->windows, out, sizeof *taps, 1);
     if (weights == NULL || taps == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < out; i++)
-        taps[i] = fill_taps(x, view, (int)i, channels, weights + i * stride, most);
+    for (size_t i = 0; i < out; i++) {
+        const struct convoy_window window = convoy_window_of(x, (int)i);
+        taps[i] =
+            convoy_window_taps(x, &window, view->base_x, view->columns, channels, weights + i * stride, most);
+    }
     convoy_mean_along_rows(view->pixels, view->stride, (size_t)rows, channels, out, taps, weights, stride,
                            to);
     return 0;
@@ -151,8 +67,8 @@ static inline void add_ramp(const uint8_t *from, int channels, int count, double
 
 /* Adds the source pixels from start to end, all on one side of the window's centre: there the triangle is a
  * straight line, so what is summed up pixel by pixel is their levels and where they are. */
-static inline void add_side(const uint8_t *row, int channels, const struct window *window, int64_t start,
-                            int64_t end, double slope, double *sums, double *total)
+static inline void add_side(const uint8_t *row, int channels, const struct convoy_window *window,
+                            int64_t start, int64_t end, double slope, double *sums, double *total)
 {
     double first = 1.0 - fabs(((double)start + 0.5 - window->centre) * slope), n = (double)(end - start);
 
@@ -164,7 +80,7 @@ static inline void add_side(const uint8_t *row, int channels, const struct windo
 }
 
 /* One output pixel. */
-static inline void far_pixel(const uint8_t *row, int channels, const struct window *window,
+static inline void far_pixel(const uint8_t *row, int channels, const struct convoy_window *window,
                              double inverse_reach, uint8_t *to)
 {
     double sums[MOST_CHANNELS] = {0.0}, total = 0.0;
@@ -183,10 +99,10 @@ static inline void far_pixel(const uint8_t *row, int channels, const struct wind
 static void columns_by_formula(const struct view *view, int64_t rows, int channels,
                                const struct convoy_axis *x, uint8_t *to)
 {
-    double inverse_reach = 1.0 / axis_reach(x);
+    double inverse_reach = 1.0 / convoy_window_reach(x);
     size_t row_bytes = (size_t)x->out * (size_t)channels;
     for (int i = 0; i < x->out; i++, to += channels) {
-        struct window window = window_of(x, i);
+        struct convoy_window window = convoy_window_of(x, i);
         window.start -= view->base_x;
         window.end -= view->base_x;
         window.centre -= (double)view->base_x;
@@ -205,7 +121,7 @@ static void columns_by_formula(const struct view *view, int64_t rows, int channe
 static int pass_columns(struct convoy_image_scratch *scratch, const struct view *view, int64_t rows,
                         int channels, const struct convoy_axis *x, uint8_t *to)
 {
-    if (has_table(x))
+    if (convoy_window_has_table(x))
         return columns_by_table(scratch, view, rows, channels, x, to);
     columns_by_formula(view, rows, channels, x, to);
     return 0;
@@ -214,12 +130,13 @@ static int pass_columns(struct convoy_image_scratch *scratch, const struct view 
 static int rows_by_table(struct convoy_image_scratch *scratch, const struct view *view, size_t row_bytes,
                          const struct convoy_axis *y, uint8_t *to)
 {
-    int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, axis_taps(y), sizeof *weights, 1);
+    int32_t *weights =
+        convoy_image_buffer_reserve(&scratch->weights, convoy_window_most(y), sizeof *weights, 1);
     if (weights == NULL)
         return -ENOMEM;
     for (int i = 0; i < y->out; i++, to += row_bytes) {
-        struct window window = window_of(y, i);
-        fill_weights(y, &window, 1, weights);
+        struct convoy_window window = convoy_window_of(y, i);
+        convoy_window_weights(y, &window, 1, weights);
         convoy_mean_of_rows(view->pixels + (size_t)(window.start - view->base_y) * view->stride, view->stride,
                             (size_t)(window.end - window.start), weights, row_bytes, to);
     }
@@ -232,9 +149,9 @@ static int rows_by_formula(struct convoy_image_scratch *scratch, const struct vi
     double *sums = convoy_image_buffer_reserve(&scratch->sums, row_bytes, sizeof *sums, 1);
     if (sums == NULL)
         return -ENOMEM;
-    double inverse_reach = 1.0 / axis_reach(y);
+    double inverse_reach = 1.0 / convoy_window_reach(y);
     for (int i = 0; i < y->out; i++, to += row_bytes) {
-        struct window window = window_of(y, i);
+        struct convoy_window window = convoy_window_of(y, i);
         double total = 0.0;
         memset(sums, 0, row_bytes * sizeof *sums);
         for (int64_t at = window.start; at < window.end; at++) {
@@ -255,16 +172,8 @@ static int rows_by_formula(struct convoy_image_scratch *scratch, const struct vi
 static int pass_rows(struct convoy_image_scratch *scratch, const struct view *view, size_t row_bytes,
                      const struct convoy_axis *y, uint8_t *to)
 {
-    return has_table(y) ? rows_by_table(scratch, view, row_bytes, y, to)
-                        : rows_by_formula(scratch, view, row_bytes, y, to);
-}
-
-/* Pillow 13's rule: where the height loses more than twice as many pixels as the width. It also bounds what
- * lies between the passes: by the source, or by the result and the few pixels around it that a filter sees.
- */
-static bool rows_go_first(const struct convoy_axis *x, const struct convoy_axis *y)
-{
-    return y->scaled < y->in && y->in - y->scaled > 2 * (x->in - x->scaled);
+    return convoy_window_has_table(y) ? rows_by_table(scratch, view, row_bytes, y, to)
+                                      : rows_by_formula(scratch, view, row_bytes, y, to);
 }
 
 /* Both axes change: two passes and a buffer between them, over the needed part of the source alone. */
@@ -272,14 +181,14 @@ static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *sour
                        int channels, const struct convoy_axis *x, const struct convoy_axis *y,
                        uint8_t *result)
 {
-    int64_t left = window_of(x, 0).start;
-    int64_t top = window_of(y, 0).start;
-    int64_t columns = window_of(x, x->out - 1).end - left;
-    int64_t rows = window_of(y, y->out - 1).end - top;
+    int64_t left = convoy_window_of(x, 0).start;
+    int64_t top = convoy_window_of(y, 0).start;
+    int64_t columns = convoy_window_of(x, x->out - 1).end - left;
+    int64_t rows = convoy_window_of(y, y->out - 1).end - top;
     size_t pixel = (size_t)channels;
     struct view view = {source + (size_t)top * stride + (size_t)left * pixel, stride, columns, left, top};
 
-    bool rows_first = rows_go_first(x, y);
+    bool rows_first = convoy_window_rows_first(x, y);
     size_t middle_columns = rows_first ? (size_t)columns : (size_t)x->out;
     size_t middle_rows = rows_first ? (size_t)y->out : (size_t)rows;
     uint8_t *middle = convoy_image_buffer_reserve(&scratch->middle, middle_rows, middle_columns, pixel);
@@ -294,25 +203,16 @@ static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *sour
                       : pass_rows(scratch, &between, middle_columns * pixel, y, result);
 }
 
-/* Additions up to here are made one by one, as Pillow makes them: where a centre lies on the edge between two
- * pixels, their rounding decides. */
-#define NEAREST_STEPS (1 << 20)
-
-/* Which source pixel each output pixel takes, times unit. */
+/* Where each output pixel is taken from, in units. */
 static size_t *nearest(struct convoy_image_buffer *buffer, const struct convoy_axis *axis, size_t unit)
 {
     size_t *places = convoy_image_buffer_reserve(buffer, (size_t)axis->out, sizeof *places, 1);
-    double step = axis_scale(axis), centre = step * 0.5;
-    bool near = axis->first + axis->out <= NEAREST_STEPS;
 
     if (places == NULL)
         return NULL;
-    for (int64_t i = 0; near && i < axis->first; i++)
-        centre += step;
-    for (int i = 0; i < axis->out; i++, centre += step) {
-        int64_t at = (int64_t)(near ? centre : ((double)(axis->first + i) + 0.5) * step);
-        places[i] = (size_t)(at < axis->in ? at : axis->in - 1) * unit;
-    }
+    convoy_window_nearest(axis, places);
+    for (int i = 0; i < axis->out; i++)
+        places[i] *= unit;
     return places;
 }
 

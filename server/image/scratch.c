@@ -42,6 +42,10 @@ static void trim_all(struct convoy_image_scratch *scratch, size_t kept)
     trim(&scratch->weights, kept);
     trim(&scratch->windows, kept);
     trim(&scratch->sums, kept);
+    trim(&scratch->batch, kept);
+    trim(&scratch->spans, kept);
+    trim(&scratch->span_weights, kept);
+    trim(&scratch->row, kept);
 }
 
 void convoy_image_scratch_trim(struct convoy_image_scratch *scratch)

@@ -20,7 +20,11 @@ struct convoy_image_scratch {
     struct convoy_image_buffer middle;  /* between the two passes of resizing */
     struct convoy_image_buffer weights; /* of one axis */
     struct convoy_image_buffer windows; /* of one axis */
-    struct convoy_image_buffer sums;    /* of one output row in the vertical pass of great reductions */
+    struct convoy_image_buffer sums;    /* of output rows that are not finished */
+    struct convoy_image_buffer batch;   /* stored rows that wait to be resized together */
+    struct convoy_image_buffer spans;   /* of the other axis than windows */
+    struct convoy_image_buffer span_weights;
+    struct convoy_image_buffer row; /* finished ones before they are turned */
 };
 
 /* Makes the buffer at least a x b x c bytes; its old content is lost. NULL when that overflows or memory is

@@ -76,3 +76,28 @@ void convoy_mean_of_rows(const uint8_t *rows, size_t stride, size_t count, const
     if (done < bytes)
         block_of_rows(rows + done, stride, count, weights, bytes - done, to + done);
 }
+
+void convoy_sums_begin(int32_t *sums, size_t bytes)
+{
+    for (size_t b = 0; b < bytes; b++)
+        sums[b] = HALF;
+}
+
+void convoy_sums_add(int32_t *sums, const uint8_t *rows, size_t stride, size_t count, const int32_t *weights,
+                     size_t bytes)
+{
+    size_t done = 0;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        done = convoy_sums_add_avx2(sums, rows, stride, count, weights, bytes);
+#endif
+    for (size_t r = 0; r < count; r++, rows += stride)
+        for (size_t b = done; b < bytes; b++)
+            sums[b] += rows[b] * weights[r];
+}
+
+void convoy_sums_end(const int32_t *sums, size_t bytes, uint8_t *to)
+{
+    for (size_t b = 0; b < bytes; b++)
+        to[b] = level(sums[b]);
+}

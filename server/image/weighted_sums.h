@@ -23,4 +23,11 @@ void convoy_mean_along_rows(const uint8_t *rows, size_t row_stride, size_t row_c
 void convoy_mean_of_rows(const uint8_t *rows, size_t stride, size_t count, const int32_t *weights,
                          size_t bytes, uint8_t *to);
 
+/* The same of rows that come a few at a time: sums holds what was added so far, of `bytes` bytes, and
+ * convoy_sums_begin() sets it to nothing; convoy_sums_end() tells the means. */
+void convoy_sums_begin(int32_t *sums, size_t bytes);
+void convoy_sums_add(int32_t *sums, const uint8_t *rows, size_t stride, size_t count, const int32_t *weights,
+                     size_t bytes);
+void convoy_sums_end(const int32_t *sums, size_t bytes, uint8_t *to);
+
 #endif

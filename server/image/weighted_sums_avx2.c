@@ -105,4 +105,26 @@ AVX2 size_t convoy_mean_of_rows_avx2(const uint8_t *rows, size_t stride, size_t 
     return b;
 }
 
+AVX2 size_t convoy_sums_add_avx2(int32_t *sums, const uint8_t *rows, size_t stride, size_t count,
+                                 const int32_t *weights, size_t bytes)
+{
+    size_t b = 0;
+
+    for (; b + 32 <= bytes; b += 32) {
+        __m256i in_part[4];
+        const uint8_t *from = rows + b;
+        for (int i = 0; i < 4; i++)
+            in_part[i] = _mm256_loadu_si256((const __m256i *)(const void *)(sums + b + 8 * i));
+        for (size_t r = 0; r < count; r++, from += stride) {
+            __m256i weight = _mm256_set1_epi32(weights[r]);
+            for (int i = 0; i < 4; i++)
+                in_part[i] =
+                    _mm256_add_epi32(in_part[i], _mm256_mullo_epi32(eight_bytes(from + 8 * i), weight));
+        }
+        for (int i = 0; i < 4; i++)
+            _mm256_storeu_si256((__m256i *)(void *)(sums + b + 8 * i), in_part[i]);
+    }
+    return b;
+}
+
 #endif

@@ -14,5 +14,7 @@ void convoy_mean_along_two_rows_avx2(const uint8_t *rows, size_t row_stride, siz
 /* How many of the bytes it made: as many as are whole vectors. */
 size_t convoy_mean_of_rows_avx2(const uint8_t *rows, size_t stride, size_t count, const int32_t *weights,
                                 size_t bytes, uint8_t *to);
+size_t convoy_sums_add_avx2(int32_t *sums, const uint8_t *rows, size_t stride, size_t count,
+                            const int32_t *weights, size_t bytes);
 
 #endif

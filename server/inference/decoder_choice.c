@@ -10,7 +10,8 @@ bool convoy_decoder_choice_device(const struct convoy_decoder_choice *choice,
 {
     uint64_t pixels = (uint64_t)file->width * file->height;
 
-    if (!convoy_decoder_choice_open(choice) || pixels > choice->max_pixels || length > choice->file_bytes)
+    if (!convoy_decoder_choice_open(choice) || pixels > choice->max_pixels ||
+        pixels > CONVOY_DECODER_MOST_PIXELS || length > choice->file_bytes)
         return false;
     switch (choice->decoder) {
     case CONVOY_IMAGE_DECODER_GPU:

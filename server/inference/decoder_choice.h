@@ -16,6 +16,8 @@
 /* Pixels of the smallest picture that "auto" gives to a device: libjpeg decodes a smaller one in less time
  * than the way through a decoder of the device takes. */
 #define CONVOY_DECODER_LEAST_PIXELS 65536u
+/* Of the largest that a device is given: its decoded samples take 64 MiB there (engine/cuda/decode). */
+#define CONVOY_DECODER_MOST_PIXELS (20u << 20)
 
 struct convoy_decoder_choice {
     enum convoy_image_decoder decoder; /* as the configuration or the request wants it */

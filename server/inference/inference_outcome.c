@@ -6,6 +6,28 @@
 
 #include <errno.h>
 
+/* What is said only of samples with a class activation map; 0: nothing. */
+static int outcome_of_map(int status, const char **sentence)
+{
+    switch (status) {
+    case -EAGAIN:
+        *sentence = "networks for class activation maps were loaded too often: try again in a second";
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -ESTALE:
+        *sentence = "the model's files are not those that it was loaded from: load it again";
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -ENOMEM:
+        *sentence = "memory does not suffice for the network that computes class activation maps: unload a "
+                    "model, or try again later";
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -EIO:
+        *sentence = "the class activation map cannot be computed: the log says more";
+        return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
+    default:
+        return 0;
+    }
+}
+
 int convoy_inference_request_outcome(const struct convoy_inference_request *inference, uint32_t i,
                                      const char **sentence)
 {
@@ -16,6 +38,9 @@ int convoy_inference_request_outcome(const struct convoy_inference_request *infe
         *sentence = sample->error != NULL ? sample->error : "the server is out of memory: try again later";
         return sample->status;
     }
+    int of_map = inference->map != CONVOY_MAP_NONE ? outcome_of_map(sample->item.status, sentence) : 0;
+    if (of_map != 0)
+        return of_map;
     switch (sample->item.status) {
     case 0:
         return CONVOY_HTTP_OK;

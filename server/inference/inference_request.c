@@ -2,6 +2,7 @@
 
 #include "server/http/body_quota.h"
 #include "server/http/buffer_pool.h"
+#include "server/inference/class_map_quota.h"
 
 #include <stdlib.h>
 
@@ -34,8 +35,11 @@ void convoy_inference_request_drop(struct convoy_inference_request *inference)
     for (uint32_t i = 0; i < inference->count; i++) {
         free(inference->samples[i].error);
         free(inference->samples[i].item.layers);
+        free(inference->samples[i].item.class_map);
         convoy_response_free(inference->samples[i].response);
     }
+    if (inference->map != CONVOY_MAP_NONE)
+        convoy_class_map_give();
     convoy_model_view_end(&inference->view);
     free(inference->outputs);
     convoy_buffer_pool_free(inference->tensor);

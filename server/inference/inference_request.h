@@ -44,7 +44,8 @@ struct convoy_inference_request {
     enum convoy_priority priority;
     struct convoy_prediction_rule rule; /* /classify: which classes to name */
     bool profile;
-    bool whole;                        /* no image is decoded in a part of its size */
+    uint32_t map; /* /classify: as struct convoy_slot's; with one, convoy_class_map_give() is due */
+    bool whole;   /* no image is decoded in a part of its size */
     enum convoy_image_decoder decoder; /* images.decoder, or what the request asks for */
     uint32_t files;                    /* samples that were handed to the batcher as files at once */
     bool alone;                        /* /classify: the body was an image, not a form */

@@ -25,7 +25,7 @@ static void choose_decoders(struct convoy_inference_request *inference)
     const struct convoy_pipeline *pipeline = inference->pipeline;
     struct convoy_decoder_choice choice = {
         .decoder = inference->decoder,
-        .takes_files = inference->layout == CONVOY_LAYOUT_ENCODED &&
+        .takes_files = inference->layout == CONVOY_LAYOUT_ENCODED && inference->map == CONVOY_MAP_NONE &&
                        atomic_load_explicit(&inference->view.model->takes_files, memory_order_relaxed),
         .max_pixels = convoy_inference_pixel_limit(inference)};
     uint64_t bytes = 0;

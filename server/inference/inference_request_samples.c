@@ -37,7 +37,7 @@ bool convoy_inference_look_up(struct convoy_inference_request *inference, uint32
     struct convoy_model_record *model = inference->view.model;
     uint32_t outputs = inference->view.shape.outputs_per_row;
 
-    if (inference->profile || !model->config->response_cache)
+    if (inference->profile || inference->map != CONVOY_MAP_NONE || !model->config->response_cache)
         return false;
     uint64_t begun_ns = convoy_now_ns();
     const struct convoy_response_key key = {
@@ -106,6 +106,7 @@ struct convoy_item *convoy_inference_make_item(struct convoy_inference_request *
         .model = inference->view.model,
         .layout = layout,
         .profile = inference->profile,
+        .map = inference->map,
         .priority = inference->priority,
         .group = &inference->group,
         .outputs = inference->outputs + (size_t)index * inference->view.shape.outputs_per_row,

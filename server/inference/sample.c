@@ -255,3 +255,15 @@ bool convoy_sample_has_tables(enum convoy_input_layout layout, const struct conv
            convoy_image_sniff(part->bytes, part->length) == CONVOY_IMAGE_WEBP &&
            convoy_sample_measure(layout, sample, max_pixels).memory > 0;
 }
+
+bool convoy_sample_box(const struct convoy_sample_input *input, const struct convoy_sample *sample,
+                       struct convoy_image_box *box)
+{
+    const struct convoy_image_target target = target_of(input);
+    struct convoy_image_info info;
+
+    if (convoy_image_probe(sample->part.bytes, sample->part.length, input->max_pixels, &info, NULL) != 0)
+        return false;
+    convoy_image_coverage(&target, info.width, info.height, box);
+    return true;
+}

@@ -6,6 +6,7 @@
 #include "engine/base/input_layout.h"
 #include "server/batching/batcher.h"
 #include "server/http/multipart.h"
+#include "server/image/coverage.h"
 #include "server/image/jpeg_header.h"
 #include "server/inference/decode_pool.h"
 #include "server/inference/response_cache.h"
@@ -91,6 +92,10 @@ bool convoy_sample_read_file(const struct convoy_sample *sample, struct convoy_j
  * with alpha has tables. It is left to the pool. Reads no header of another format. */
 bool convoy_sample_has_tables(enum convoy_input_layout layout, const struct convoy_sample *sample,
                               uint64_t max_pixels);
+
+/* Which part of an image its row shows. False when the image's header cannot be read. */
+bool convoy_sample_box(const struct convoy_sample_input *input, const struct convoy_sample *sample,
+                       struct convoy_image_box *box);
 
 /* The sample fails: its client is gone. */
 void convoy_sample_gone(struct convoy_sample *sample);

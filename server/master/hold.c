@@ -1,8 +1,10 @@
 #include "server/master/hold.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define READ_MS 5000 /* a new front reads at its start */
@@ -61,11 +63,35 @@ bool convoy_hold_worker(struct convoy_hold *hold, struct convoy_packet *packet, 
     }
     *worker = (struct convoy_held_worker){.number = packet->number,
                                           .pid = pid,
+                                          .pidfd = -1,
                                           .memory = take(packet, 1),
                                           .control = take(packet, 3),
                                           .doorbell = take(packet, 4),
                                           .label = label};
     return true;
+}
+
+bool convoy_hold_stored(struct convoy_hold *hold, const struct convoy_held_worker *worker)
+{
+    if (convoy_hold_find(hold, worker->number) != NULL)
+        return false;
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
+        if (hold->workers[i].number != 0)
+            continue;
+        hold->workers[i] = *worker;
+        return true;
+    }
+    return false;
+}
+
+void convoy_hold_kill(const struct convoy_held_worker *worker)
+{
+    if (worker->exited)
+        return;
+    if (worker->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0);
+    else
+        kill(worker->pid, SIGKILL);
 }
 
 struct convoy_held_worker *convoy_hold_find(struct convoy_hold *hold, uint32_t number)
@@ -79,7 +105,8 @@ struct convoy_held_worker *convoy_hold_find(struct convoy_hold *hold, uint32_t n
 struct convoy_held_worker *convoy_hold_find_pid(struct convoy_hold *hold, pid_t pid)
 {
     for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++)
-        if (hold->workers[i].number != 0 && !hold->workers[i].exited && hold->workers[i].pid == pid)
+        if (hold->workers[i].number != 0 && !hold->workers[i].exited && hold->workers[i].pidfd < 0 &&
+            hold->workers[i].pid == pid)
             return &hold->workers[i];
     return NULL;
 }
@@ -101,6 +128,7 @@ void convoy_hold_exited(struct convoy_held_worker *worker, int status)
     close_if_open(&worker->memory);
     close_if_open(&worker->control);
     close_if_open(&worker->doorbell);
+    close_if_open(&worker->pidfd);
 }
 
 void convoy_hold_forget(struct convoy_held_worker *worker)

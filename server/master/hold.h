@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CONVOY_HOLD_WORKERS 64 /* of at most 16 devices; those whose end the front has not heard of count */
+#define CONVOY_HOLD_WORKERS 128 /* of at most 64; those whose end the front has not heard of count */
 
 struct convoy_held_item {
     struct convoy_held_item *next;
@@ -21,6 +21,7 @@ struct convoy_held_item {
 struct convoy_held_worker {
     uint32_t number; /* the front's; 0: free */
     pid_t pid;
+    int pidfd; /* of one that is no child of this process: readable when it has exited; -1: it is a child */
     bool exited, told; /* told: the front knows that it exited, or never knew the worker */
     int status;
     int memory, control, doorbell; /* -1 when it exited */
@@ -39,9 +40,14 @@ void convoy_hold_drop(struct convoy_hold *hold, const char *key);
 /* Takes the last two descriptors and the memory of a START packet, for the worker with this pid. False when
  * there is no place or no memory. */
 bool convoy_hold_worker(struct convoy_hold *hold, struct convoy_packet *packet, pid_t pid);
+/* Takes a worker that another master held, with its label and descriptors. False: there is no place, or its
+ * number is taken; nothing is taken then. */
+bool convoy_hold_stored(struct convoy_hold *hold, const struct convoy_held_worker *worker);
 struct convoy_held_worker *convoy_hold_find(struct convoy_hold *hold, uint32_t number);
 struct convoy_held_worker *convoy_hold_find_pid(struct convoy_hold *hold, pid_t pid);
 void convoy_hold_label(struct convoy_hold *hold, uint32_t number, const char *label);
+/* SIGKILL, unless it has exited. */
+void convoy_hold_kill(const struct convoy_held_worker *worker);
 /* It has exited: its descriptors are closed. */
 void convoy_hold_exited(struct convoy_held_worker *worker, int status);
 /* Forgets a worker that has exited. */

@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "server/master/child.h"
+#include "server/master/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,6 +91,8 @@ static int receive_held(struct convoy_link *link)
             code = take_held(link);
         else if (type == CONVOY_PACKET_WORKER)
             code = take_worker(link);
+        else if (type == CONVOY_PACKET_RESTARTS && link->packet.number < CONVOY_RESTARTS)
+            link->restarts[link->packet.number] = (uint32_t)link->packet.value;
         if (type == CONVOY_PACKET_BEGIN) {
             link->epoch = link->packet.number;
             link->prepares = link->packet.value != 0;
@@ -191,6 +194,21 @@ void convoy_link_free(struct convoy_link *link)
 uint32_t convoy_link_epoch(const struct convoy_link *link)
 {
     return link->epoch;
+}
+
+uint32_t convoy_link_restarts(const struct convoy_link *link, enum convoy_restart reason)
+{
+    return link->restarts[reason];
+}
+
+bool convoy_link_can_keep(void)
+{
+    return convoy_store_exists();
+}
+
+void convoy_link_keep(struct convoy_link *link)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_KEEP, 0, 0);
 }
 
 int convoy_link_fd(const struct convoy_link *link)

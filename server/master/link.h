@@ -39,6 +39,10 @@ void convoy_link_free(struct convoy_link *link);
 /* Counts fronts from 1 on: above 1 this one takes over from one that crashed or hands over. */
 uint32_t convoy_link_epoch(const struct convoy_link *link);
 
+/* How many fronts of this master followed another for that reason, this one included. 0 of a master that does
+ * not say so. */
+uint32_t convoy_link_restarts(const struct convoy_link *link, enum convoy_restart reason);
+
 /* To be watched for reading; then, and whenever convoy_link_waiting(), convoy_link_dispatch() is to be
  * called. */
 int convoy_link_fd(const struct convoy_link *link);
@@ -60,6 +64,11 @@ void convoy_link_serving(struct convoy_link *link, int abi);
 void convoy_link_log(struct convoy_link *link, enum convoy_log_format format, enum convoy_log_level level);
 /* For the service manager, in the master's name. */
 void convoy_link_notify(struct convoy_link *link, const char *state);
+
+/* Whether workers can be left to the next start of the daemon: there is a service manager. */
+bool convoy_link_can_keep(void);
+/* This front ends in order, and its workers are left to the next start. */
+void convoy_link_keep(struct convoy_link *link);
 
 /* ---- What is held for the next front ---- */
 

@@ -29,6 +29,7 @@ struct convoy_linked_worker {
 struct convoy_link {
     int socket;
     uint32_t epoch, last_number;
+    uint32_t restarts[CONVOY_RESTARTS];
     bool gone; /* the master */
     bool prepares;
     struct convoy_link_item *items;

@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/master/child.h"
+#include "server/master/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,8 +101,11 @@ static void handle(struct convoy_master *master, struct convoy_packet *packet)
         break;
     case CONVOY_PACKET_KILL:
         worker = convoy_hold_find(&master->hold, packet->number);
-        if (worker != NULL && !worker->exited)
-            kill(worker->pid, SIGKILL);
+        if (worker != NULL)
+            convoy_hold_kill(worker);
+        break;
+    case CONVOY_PACKET_KEEP:
+        master->keeps = true;
         break;
     default:
         break;
@@ -148,10 +152,20 @@ static bool tell_front(struct convoy_master *master)
     return true;
 }
 
+int convoy_master_tell_restarts(const struct convoy_master *master, int socket)
+{
+    int code = 0;
+    for (uint32_t i = 0; i < CONVOY_RESTARTS && code == 0; i++)
+        code = convoy_packet_tell(socket, CONVOY_PACKET_RESTARTS, i, (int32_t)master->restarts[i]);
+    return code;
+}
+
 /* BEGIN comes last. */
 static int introduce(struct convoy_master *master)
 {
     int code = convoy_hold_send_items(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_master_tell_restarts(master, master->socket);
     if (code == 0)
         code = convoy_hold_send_workers(&master->hold, master->socket);
     return code != 0 ? code : convoy_packet_tell(master->socket, CONVOY_PACKET_BEGIN, master->fronts, 0);
@@ -193,8 +207,8 @@ static void kill_workers(struct convoy_master *master)
 {
     for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
         const struct convoy_held_worker *worker = &master->hold.workers[i];
-        if (worker->number != 0 && !worker->exited)
-            kill(worker->pid, SIGKILL);
+        if (worker->number != 0)
+            convoy_hold_kill(worker);
     }
 }
 
@@ -267,6 +281,7 @@ static void on_front_exit(struct convoy_master *master, int status)
                        CONVOY_STR("text", text));
         master->status = EXIT_FAILURE;
     } else {
+        master->restarts[WIFSIGNALED(status) ? CONVOY_RESTART_SIGNAL : CONVOY_RESTART_EXIT]++;
         start_later(master, text, settled);
     }
 }
@@ -283,6 +298,17 @@ static void reap(struct convoy_master *master)
             convoy_master_upgrade_ended(master, status);
         else if ((worker = convoy_hold_find_pid(&master->hold, pid)) != NULL)
             convoy_hold_exited(worker, status);
+    }
+}
+
+/* Workers that a master before has started: the kernel tells its parent alone how a process ended. */
+static void reap_stored(struct convoy_master *master)
+{
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
+        struct convoy_held_worker *worker = &master->hold.workers[i];
+        struct pollfd ended = {.fd = worker->pidfd, .events = POLLIN};
+        if (worker->number != 0 && !worker->exited && worker->pidfd >= 0 && poll(&ended, 1, 0) > 0)
+            convoy_hold_exited(worker, SIGKILL);
     }
 }
 
@@ -339,9 +365,14 @@ static int open_signals(struct convoy_master *master)
 /* Waits for the next event, at most until a front is to be started. */
 static void wait_for_event(struct convoy_master *master, bool told)
 {
-    struct pollfd events[] = {{.fd = master->signals, .events = POLLIN},
-                              {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))},
-                              {.fd = master->next.socket, .events = POLLIN}};
+    struct pollfd events[3 + CONVOY_HOLD_WORKERS] = {
+        {.fd = master->signals, .events = POLLIN},
+        {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))},
+        {.fd = master->next.socket, .events = POLLIN}};
+    nfds_t count = 3;
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++)
+        if (master->hold.workers[i].number != 0 && master->hold.workers[i].pidfd >= 0)
+            events[count++] = (struct pollfd){.fd = master->hold.workers[i].pidfd, .events = POLLIN};
     uint64_t now_us = convoy_now_us(), until_us = UINT64_MAX;
     if (master->front == 0)
         until_us = master->start_us;
@@ -350,7 +381,7 @@ static void wait_for_event(struct convoy_master *master, bool told)
     int limit_ms = until_us == UINT64_MAX ? -1
                    : until_us > now_us    ? (int)((until_us - now_us) / 1000 + 1)
                                           : 0;
-    poll(events, 3, limit_ms);
+    poll(events, count, limit_ms);
 }
 
 /* What is left of the workers: the front has ended those that it could. */
@@ -360,22 +391,10 @@ static void end_workers(struct convoy_master *master)
         const struct convoy_held_worker *worker = &master->hold.workers[i];
         if (worker->number == 0 || worker->exited)
             continue;
-        kill(worker->pid, SIGKILL);
-        waitpid(worker->pid, NULL, 0);
+        convoy_hold_kill(worker);
+        if (worker->pidfd < 0)
+            waitpid(worker->pid, NULL, 0);
     }
-}
-
-/* Sockets of the service manager, which only fronts are to have. */
-static uint32_t count_inherited(void)
-{
-    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-    if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
-        return 0;
-    long sockets = strtol(count, NULL, 10);
-    for (long i = 0; i < sockets; i++)
-        if (fcntl(STDERR_FILENO + 1 + (int)i, F_SETFD, FD_CLOEXEC) != 0)
-            return (uint32_t)i;
-    return sockets > 0 ? (uint32_t)sockets : 0;
 }
 
 int convoy_master_run(char *const *arguments)
@@ -389,7 +408,7 @@ int convoy_master_run(char *const *arguments)
         fprintf(stderr, "convoyd: the master process cannot start: %s\n", strerror(-code));
         return EXIT_FAILURE;
     }
-    master.inherited = count_inherited();
+    master.inherited = convoy_store_take(&master.hold, &master.fronts);
     while (master.status < 0) {
         if (master.front == 0 && convoy_now_us() >= master.start_us)
             start_due(&master);
@@ -397,9 +416,15 @@ int convoy_master_run(char *const *arguments)
         convoy_master_upgrade_read(&master);
         wait_for_event(&master, tell_front(&master));
         read_signals(&master);
+        reap_stored(&master);
+    }
+    if (master.keeps && master.status == EXIT_SUCCESS) {
+        uint32_t kept = convoy_store_put(&master.hold, master.fronts);
+        convoy_log(CONVOY_LOG_INFO, "workers are left to the next start", CONVOY_UINT("workers", kept));
+    } else {
+        end_workers(&master);
     }
     int ended_by = master.ending != 0 && !master.ever_served ? master.ending : 0;
-    end_workers(&master);
     convoy_hold_free(&master.hold);
     if (master.socket >= 0)
         close(master.socket);

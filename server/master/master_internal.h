@@ -26,10 +26,11 @@ struct convoy_master {
     int signals;        /* signalfd */
     struct convoy_hold hold;
 
-    pid_t front;      /* 0: none */
-    int socket;       /* to it; -1: none */
-    int32_t abi;      /* of its channels */
-    uint32_t fronts;  /* started so far */
+    pid_t front;     /* 0: none */
+    int socket;      /* to it; -1: none */
+    int32_t abi;     /* of its channels */
+    uint32_t fronts; /* started so far */
+    uint32_t restarts[CONVOY_RESTARTS];
     bool serving;     /* this one */
     bool ever_served; /* some front did */
     uint64_t serving_us;
@@ -38,6 +39,7 @@ struct convoy_master {
     uint32_t to_tell[FORWARDED]; /* signals that the front was not told of yet */
     int ending;                  /* the signal that ends the daemon; 0: none came */
     struct convoy_successor next;
+    bool keeps;     /* the front that is about to end has left its workers running */
     bool abandoned; /* the front was told to hand over, and its successor ended */
     int status;     /* of the process; -1: it goes on */
 };
@@ -45,6 +47,9 @@ struct convoy_master {
 /* Starts a front of the program that lies at the path now. *socket is the end to it. Returns its pid, or a
  * negative errno with a sentence. */
 pid_t convoy_master_run_front(const struct convoy_master *master, int *socket, struct convoy_error *error);
+
+/* Tells a new front how many followed others, and why. 0 or a negative errno. */
+int convoy_master_tell_restarts(const struct convoy_master *master, int socket);
 
 /* ---- master_upgrade.c: the program that lies at the path now takes over, with the workers ---- */
 

@@ -112,8 +112,11 @@ void convoy_master_upgrade_promote(struct convoy_master *master)
     master->serving = false;
     master->failures = 0;
     master->fronts++;
+    master->restarts[CONVOY_RESTART_UPGRADE]++;
     *next = (struct convoy_successor){.socket = -1};
     int code = convoy_hold_send_workers(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_master_tell_restarts(master, master->socket);
     if (code == 0)
         code = convoy_packet_tell(master->socket, CONVOY_PACKET_GO, 0, 0);
     if (code != 0)

@@ -23,6 +23,13 @@ struct convoy_metrics *convoy_metrics_new(void)
     return metrics;
 }
 
+static void free_device(struct convoy_device_metrics *device)
+{
+    free(device->name);
+    free(device->model);
+    free(device);
+}
+
 void convoy_metrics_free(struct convoy_metrics *metrics)
 {
     if (metrics == NULL)
@@ -37,8 +44,7 @@ void convoy_metrics_free(struct convoy_metrics *metrics)
     struct convoy_device_metrics *device = metrics->devices;
     while (device != NULL) {
         struct convoy_device_metrics *next = device->next;
-        free(device->name);
-        free(device);
+        free_device(device);
         device = next;
     }
     for (unsigned chain = 0; chain < CONVOY_SERIES_CHAINS; chain++) {
@@ -98,40 +104,66 @@ struct convoy_model_metrics *convoy_metrics_model(struct convoy_metrics *metrics
     return model;
 }
 
-static struct convoy_device_metrics *find_device(struct convoy_metrics *metrics, const char *name)
+/* model "": the device's own handle. */
+static struct convoy_device_metrics *find_device(struct convoy_metrics *metrics, const char *name,
+                                                 const char *model)
 {
     struct convoy_device_metrics *device = atomic_load_explicit(&metrics->devices, memory_order_acquire);
-    while (device != NULL && strcmp(device->name, name) != 0)
+    while (device != NULL && (strcmp(device->name, name) != 0 ||
+                              strcmp(device->model != NULL ? device->model : "", model) != 0))
         device = device->next;
+    return device;
+}
+
+/* Under the lock. */
+static struct convoy_device_metrics *make_device(struct convoy_metrics *metrics, const char *name,
+                                                 const char *model)
+{
+    struct convoy_device_metrics *device = calloc(1, sizeof *device);
+    if (device == NULL)
+        return NULL;
+    device->metrics = metrics;
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        atomic_init(&device->health[i], CONVOY_HEALTH_UNKNOWN);
+    device->name = strdup(name);
+    device->model = model[0] != '\0' ? strdup(model) : NULL;
+    if (device->name == NULL || (device->model == NULL && model[0] != '\0')) {
+        free_device(device);
+        return NULL;
+    }
+    if (device->model == NULL)
+        device->number = metrics->device_count++;
+    device->next = metrics->devices;
+    atomic_store_explicit(&metrics->devices, device, memory_order_release);
+    return device;
+}
+
+static struct convoy_device_metrics *find_or_make(struct convoy_metrics *metrics, const char *name,
+                                                  const char *model)
+{
+    struct convoy_device_metrics *device = find_device(metrics, name, model);
+    if (device != NULL)
+        return device;
+    pthread_mutex_lock(&metrics->lock);
+    if (metrics->device_count >= CONVOY_METRICS_DEVICES && model[0] == '\0')
+        name = "other";
+    device = find_device(metrics, name, model);
+    if (device == NULL)
+        device = make_device(metrics, name, model);
+    pthread_mutex_unlock(&metrics->lock);
     return device;
 }
 
 struct convoy_device_metrics *convoy_metrics_device(struct convoy_metrics *metrics, const char *name)
 {
-    struct convoy_device_metrics *device = find_device(metrics, name);
-    if (device != NULL)
-        return device;
-    pthread_mutex_lock(&metrics->lock);
-    if (metrics->device_count >= CONVOY_METRICS_DEVICES)
-        name = "other";
-    device = find_device(metrics, name);
-    if (device == NULL)
-        device = calloc(1, sizeof *device);
-    if (device != NULL && device->name == NULL) {
-        device->name = strdup(name);
-        device->metrics = metrics;
-        device->number = metrics->device_count;
-        if (device->name == NULL) {
-            free(device);
-            device = NULL;
-        } else {
-            metrics->device_count++;
-            device->next = metrics->devices;
-            atomic_store_explicit(&metrics->devices, device, memory_order_release);
-        }
-    }
-    pthread_mutex_unlock(&metrics->lock);
-    return device;
+    return find_or_make(metrics, name, "");
+}
+
+struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metrics, const char *device,
+                                                    const char *model)
+{
+    (void)find_or_make(metrics, device, ""); /* what counts all workers of the device */
+    return find_or_make(metrics, device, model);
 }
 
 /* ---- The hot path ---- */
@@ -366,14 +398,23 @@ void convoy_metrics_request(struct convoy_metrics *metrics, const char *model, c
     add_to_series(metrics, CONVOY_FAMILY_REQUESTS, labels, 1);
 }
 
-/* device="NAME", and a second label unless it is NULL. */
+/* device="NAME", perhaps model="NAME", and a last label unless it is NULL. */
 static void device_labels(char labels[CONVOY_LABEL_BYTES], const struct convoy_device_metrics *device,
                           const char *name, const char *value)
 {
     labels[0] = '\0';
     convoy_metrics_label(labels, CONVOY_LABEL_BYTES, "device", device->name);
+    if (device->model != NULL)
+        convoy_metrics_label(labels, CONVOY_LABEL_BYTES, "model", device->model);
     if (name != NULL)
         convoy_metrics_label(labels, CONVOY_LABEL_BYTES, name, value);
+}
+
+void convoy_metrics_front_restarts(struct convoy_metrics *metrics, const char *reason, uint64_t total)
+{
+    char labels[CONVOY_LABEL_BYTES] = "";
+    convoy_metrics_label(labels, sizeof labels, "reason", reason);
+    set_series(metrics, CONVOY_FAMILY_FRONT_RESTARTS, labels, total);
 }
 
 void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up)
@@ -426,6 +467,19 @@ void convoy_metrics_device_memory(struct convoy_device_metrics *device, const ch
         return;
     device_labels(labels, device, "kind", kind);
     set_series(device->metrics, CONVOY_FAMILY_DEVICE_MEMORY, labels, bytes);
+}
+
+void convoy_metrics_worker_gone(struct convoy_device_metrics *device)
+{
+    static const char *const kinds[] = {"weights", "workspace", "free", "total"};
+    char labels[CONVOY_LABEL_BYTES];
+    if (device == NULL)
+        return;
+    convoy_metrics_worker_process(device, 0);
+    device_labels(labels, device, NULL, NULL);
+    set_series(device->metrics, CONVOY_FAMILY_WORKER_UP, labels, CONVOY_SERIES_GONE);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        convoy_metrics_device_memory(device, kinds[i], CONVOY_SERIES_GONE);
 }
 
 /* model="M",version="V" */

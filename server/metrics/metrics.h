@@ -16,6 +16,8 @@
 #ifndef CONVOY_SERVER_METRICS_H
 #define CONVOY_SERVER_METRICS_H
 
+#include "engine/base/device_health.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +48,10 @@ void convoy_metrics_free(struct convoy_metrics *metrics); /* NULL is allowed; ha
  * accepts a NULL handle and does nothing. */
 struct convoy_model_metrics *convoy_metrics_model(struct convoy_metrics *metrics, const char *name);
 struct convoy_device_metrics *convoy_metrics_device(struct convoy_metrics *metrics, const char *name);
+/* Of a worker that serves only models of this name on the device: its series have the label model, too.
+ * model "": the device's. */
+struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metrics, const char *device,
+                                                    const char *model);
 
 /* Hot path. */
 void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
@@ -106,6 +112,11 @@ void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes);
 void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up);
 /* The device's worker is this process; 0: it is gone. What the kernel says of it is rendered. */
 void convoy_metrics_worker_process(struct convoy_device_metrics *device, int pid);
+/* There is no such worker any more, and none is meant to be: removes the series of what it is and has. Its
+ * counters stay. */
+void convoy_metrics_worker_gone(struct convoy_device_metrics *device);
+/* total: fronts that followed another, as the master counts them. reason: a short constant, "signal". */
+void convoy_metrics_front_restarts(struct convoy_metrics *metrics, const char *reason, uint64_t total);
 /* reason: a short constant, e.g. "exit", "signal", "hang", "canary". */
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason);
 /* check: "canary" or "weights"; same: nothing differed. */
@@ -114,6 +125,11 @@ void convoy_metrics_device_check(struct convoy_device_metrics *device, const cha
  * understands as a counter's reset. */
 void convoy_metrics_cuda_calls(struct convoy_device_metrics *device, const char *call, uint64_t total);
 void convoy_metrics_device_memory(struct convoy_device_metrics *device, const char *kind, uint64_t bytes);
+/* What is known of the device's health now; NULL: nothing is. Of Xids only the last one's number is taken. */
+void convoy_metrics_device_health(struct convoy_device_metrics *device,
+                                  const struct convoy_device_health *health);
+/* So many more errors were reported. 0: they would be reported; the series begins. */
+void convoy_metrics_device_xids(struct convoy_device_metrics *device, uint64_t more);
 
 /* Models. */
 void convoy_metrics_weight_bytes(struct convoy_metrics *metrics, const char *model, const char *version,

@@ -1,5 +1,5 @@
-/* How metrics are kept: shared by metrics.c, which counts, metrics_text.c and metrics_totals.c, which render,
- * and by no other file.
+/* How metrics are kept: shared by metrics.c, which counts, metrics_text.c, metrics_print.c, metrics_health.c
+ * and metrics_totals.c, which render, and by no other file.
  *
  * Everything is an append-only list with an atomic head: readers walk the lists without a lock, writers push
  * under the lock, and nothing is removed before the end. */
@@ -43,7 +43,13 @@ struct convoy_device_metrics {
     struct convoy_metrics *metrics;
     uint32_t number;
     _Atomic int pid; /* of its worker; 0: there is none */
+    /* Of the device itself; CONVOY_HEALTH_UNKNOWN where that is not known. XIDS: of all its workers. */
+    _Atomic uint64_t health[CONVOY_HEALTH_VALUES];
     char *name;
+    char *model; /* of a worker's handle: all that it serves; NULL: the device's own handle */
+    /* What was read of its worker, under the lock of struct convoy_processes. */
+    struct convoy_process_sample sample;
+    bool sampled;
 };
 
 struct convoy_cache_metrics {
@@ -51,18 +57,18 @@ struct convoy_cache_metrics {
     _Atomic uint64_t entries, bytes, evictions;
 };
 
-/* What was read of this process, and of each device's worker. */
+/* What was read of this process; the lock guards what was read of workers, too. */
 struct convoy_processes {
-    pthread_mutex_t lock;                                                  /* all below */
-    uint64_t read_us;                                                      /* 0: never */
-    struct convoy_process_sample own, workers[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
-    bool known[CONVOY_METRICS_DEVICES + 1];
+    pthread_mutex_t lock; /* all below */
+    uint64_t read_us;     /* 0: never */
+    struct convoy_process_sample own;
 };
 
 /* Families whose series are found by their labels. */
 enum convoy_family {
     CONVOY_FAMILY_REQUESTS,
     CONVOY_FAMILY_KEY_REQUESTS,
+    CONVOY_FAMILY_FRONT_RESTARTS,
     CONVOY_FAMILY_WORKER_UP,
     CONVOY_FAMILY_WORKER_RESTARTS,
     CONVOY_FAMILY_DEVICE_CHECKS,
@@ -106,6 +112,22 @@ struct convoy_metrics {
     _Atomic uint64_t refused;
     _Atomic uint64_t tls_expiry; /* 0: there is no certificate */
 };
+
+/* The text that is rendered, as far as it is. */
+struct convoy_metrics_text {
+    char *bytes; /* malloc'd */
+    size_t length, capacity;
+    bool failed; /* memory is out: nothing is appended any more */
+};
+
+__attribute__((format(printf, 2, 3))) void convoy_metrics_print(struct convoy_metrics_text *text,
+                                                                const char *format, ...);
+/* The two lines before a family's samples; the name is without "convoyd_". */
+void convoy_metrics_head(struct convoy_metrics_text *text, const char *name, const char *type,
+                         const char *help);
+
+/* The families of the devices' health, each where something is known of it. */
+void convoy_metrics_render_health(struct convoy_metrics_text *text, struct convoy_metrics *metrics);
 
 /* Appends name="value" (with a comma before it unless text is empty), the value escaped as the text format
  * wants it and made UTF-8; what does not fit is cut. text stays NUL-terminated. */

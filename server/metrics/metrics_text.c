@@ -6,43 +6,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct text {
-    char *bytes;
-    size_t length, capacity;
-    bool failed; /* memory is out */
-};
-
-__attribute__((format(printf, 2, 3))) static void print(struct text *text, const char *format, ...)
-{
-    va_list arguments, again;
-    va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    if (length >= 0 && !text->failed && text->capacity - text->length <= (size_t)length) {
-        size_t capacity = 2 * text->capacity + (size_t)length + 4096;
-        char *grown = realloc(text->bytes, capacity);
-        text->failed = grown == NULL;
-        if (grown != NULL) {
-            text->bytes = grown;
-            text->capacity = capacity;
-        }
-    }
-    if (length >= 0 && !text->failed)
-        text->length += (size_t)vsnprintf(text->bytes + text->length, (size_t)length + 1, format, again);
-    va_end(again);
-}
-
-static void head(struct text *text, const char *name, const char *type, const char *help)
-{
-    print(text, "# HELP convoyd_%s %s\n# TYPE convoyd_%s %s\n", name, help, name, type);
-}
 
 static uint64_t get(const _Atomic uint64_t *counter)
 {
@@ -57,6 +24,8 @@ static const struct {
     [CONVOY_FAMILY_REQUESTS] = {"requests_total", "counter", "Answers to HTTP requests."},
     [CONVOY_FAMILY_KEY_REQUESTS] = {"key_requests_total", "counter",
                                     "Requests with a known key, by the key's name and what became of them."},
+    [CONVOY_FAMILY_FRONT_RESTARTS] = {"front_restarts_total", "counter",
+                                      "Fronts that took over from one that crashed or was upgraded."},
     [CONVOY_FAMILY_WORKER_UP] = {"worker_up", "gauge", "1 while the device's worker runs."},
     [CONVOY_FAMILY_WORKER_RESTARTS] = {"worker_restarts_total", "counter",
                                        "Workers started in place of one that ended or hung."},
@@ -87,7 +56,8 @@ static int by_series(const void *left, const void *right)
 }
 
 /* All series, sorted by family and labels; NULL when memory is out or there are none. */
-static struct convoy_series **collect_series(struct convoy_metrics *metrics, size_t *count, struct text *text)
+static struct convoy_series **collect_series(struct convoy_metrics *metrics, size_t *count,
+                                             struct convoy_metrics_text *text)
 {
     struct convoy_series **list = NULL;
     size_t used = 0, capacity = 0;
@@ -115,18 +85,18 @@ static struct convoy_series **collect_series(struct convoy_metrics *metrics, siz
     return list;
 }
 
-static void render_series(struct text *text, struct convoy_metrics *metrics)
+static void render_series(struct convoy_metrics_text *text, struct convoy_metrics *metrics)
 {
     size_t count = 0;
     struct convoy_series **list = collect_series(metrics, &count, text);
     for (size_t i = 0; i < count; i++) {
         enum convoy_family family = list[i]->family;
         if (i == 0 || list[i - 1]->family != family)
-            head(text, families[family].name, families[family].type, families[family].help);
+            convoy_metrics_head(text, families[family].name, families[family].type, families[family].help);
         uint64_t value = get(&list[i]->value);
         if (value != CONVOY_SERIES_GONE) /* since it was listed */
-            print(text, "convoyd_%s{%s} %llu\n", families[family].name, list[i]->labels,
-                  (unsigned long long)value);
+            convoy_metrics_print(text, "convoyd_%s{%s} %llu\n", families[family].name, list[i]->labels,
+                                 (unsigned long long)value);
     }
     free(list);
 }
@@ -145,7 +115,8 @@ static int by_model_name(const void *left, const void *right)
 }
 
 /* Models by name; NULL when memory is out or there are none. */
-static struct labelled_model *collect_models(struct convoy_metrics *metrics, size_t *count, struct text *text)
+static struct labelled_model *collect_models(struct convoy_metrics *metrics, size_t *count,
+                                             struct convoy_metrics_text *text)
 {
     struct convoy_model_metrics *first = atomic_load_explicit(&metrics->models, memory_order_acquire);
     size_t used = 0;
@@ -197,7 +168,7 @@ static const char *seconds(uint64_t microseconds, char text[32])
 }
 
 /* bounds NULL: powers of two, and sums without a unit. */
-static void render_histogram(struct text *text, const char *name, const char *label,
+static void render_histogram(struct convoy_metrics_text *text, const char *name, const char *label,
                              const struct convoy_histogram *histogram, unsigned buckets,
                              const uint64_t *bounds)
 {
@@ -209,17 +180,19 @@ static void render_histogram(struct text *text, const char *name, const char *la
             seconds(bounds[i], number);
         else
             snprintf(number, sizeof number, "%u", 1u << i);
-        print(text, "convoyd_%s_bucket{%s,le=\"%s\"} %llu\n", name, label, number, (unsigned long long)count);
+        convoy_metrics_print(text, "convoyd_%s_bucket{%s,le=\"%s\"} %llu\n", name, label, number,
+                             (unsigned long long)count);
     }
     count += get(&histogram->counts[buckets]);
-    print(text, "convoyd_%s_bucket{%s,le=\"+Inf\"} %llu\n", name, label, (unsigned long long)count);
+    convoy_metrics_print(text, "convoyd_%s_bucket{%s,le=\"+Inf\"} %llu\n", name, label,
+                         (unsigned long long)count);
     uint64_t sum = get(&histogram->sum);
     if (bounds != NULL)
         seconds(sum, number);
     else
         snprintf(number, sizeof number, "%llu", (unsigned long long)sum);
-    print(text, "convoyd_%s_sum{%s} %s\nconvoyd_%s_count{%s} %llu\n", name, label, number, name, label,
-          (unsigned long long)count);
+    convoy_metrics_print(text, "convoyd_%s_sum{%s} %s\nconvoyd_%s_count{%s} %llu\n", name, label, number,
+                         name, label, (unsigned long long)count);
 }
 
 static int by_device_name(const void *left, const void *right)
@@ -228,7 +201,7 @@ static int by_device_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-static void render_batches(struct text *text, struct convoy_metrics *metrics,
+static void render_batches(struct convoy_metrics_text *text, struct convoy_metrics *metrics,
                            const struct labelled_model *models, size_t count)
 {
     const struct convoy_device_metrics *sorted[CONVOY_METRICS_DEVICES + 1];
@@ -236,7 +209,8 @@ static void render_batches(struct text *text, struct convoy_metrics *metrics,
     const struct convoy_device_metrics *device =
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next)
-        sorted[devices++] = device;
+        if (device->model == NULL)
+            sorted[devices++] = device;
     if (devices > 0)
         qsort(sorted, devices, sizeof(const struct convoy_device_metrics *), by_device_name);
 
@@ -247,89 +221,93 @@ static void render_batches(struct text *text, struct convoy_metrics *metrics,
             if (batches == 0)
                 continue; /* a device that never ran the model */
             if (!begun)
-                head(text, "batches_total", "counter", "Batches that finished well.");
+                convoy_metrics_head(text, "batches_total", "counter", "Batches that finished well.");
             begun = true;
             char labels[CONVOY_LABEL_BYTES] = "";
             convoy_metrics_label(labels, sizeof labels, "model", models[i].model->name);
             convoy_metrics_label(labels, sizeof labels, "device", sorted[d]->name);
-            print(text, "convoyd_batches_total{%s} %llu\n", labels, (unsigned long long)batches);
+            convoy_metrics_print(text, "convoyd_batches_total{%s} %llu\n", labels,
+                                 (unsigned long long)batches);
         }
     }
 }
 
 /* Of each model; nothing while there is no cache. */
-static void render_lookups(struct text *text, struct convoy_metrics *metrics,
+static void render_lookups(struct convoy_metrics_text *text, struct convoy_metrics *metrics,
                            const struct labelled_model *models, size_t count)
 {
     if (!atomic_load_explicit(&metrics->cache.known, memory_order_relaxed))
         return;
-    head(text, "cache_hits_total", "counter", "Images answered from the response cache.");
+    convoy_metrics_head(text, "cache_hits_total", "counter", "Images answered from the response cache.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_cache_hits_total{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->cache_hits));
-    head(text, "cache_misses_total", "counter", "Images not found in the response cache.");
+        convoy_metrics_print(text, "convoyd_cache_hits_total{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->cache_hits));
+    convoy_metrics_head(text, "cache_misses_total", "counter", "Images not found in the response cache.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_cache_misses_total{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->cache_misses));
+        convoy_metrics_print(text, "convoyd_cache_misses_total{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->cache_misses));
 }
 
-static void render_cache(struct text *text, struct convoy_metrics *metrics)
+static void render_cache(struct convoy_metrics_text *text, struct convoy_metrics *metrics)
 {
     const struct convoy_cache_metrics *cache = &metrics->cache;
 
     if (!atomic_load_explicit(&cache->known, memory_order_relaxed))
         return;
-    head(text, "cache_entries", "gauge", "Answers in the response cache.");
-    print(text, "convoyd_cache_entries %llu\n", (unsigned long long)get(&cache->entries));
-    head(text, "cache_bytes", "gauge", "What the response cache's answers take.");
-    print(text, "convoyd_cache_bytes %llu\n", (unsigned long long)get(&cache->bytes));
-    head(text, "cache_evictions_total", "counter", "Answers that made room for others.");
-    print(text, "convoyd_cache_evictions_total %llu\n", (unsigned long long)get(&cache->evictions));
+    convoy_metrics_head(text, "cache_entries", "gauge", "Answers in the response cache.");
+    convoy_metrics_print(text, "convoyd_cache_entries %llu\n", (unsigned long long)get(&cache->entries));
+    convoy_metrics_head(text, "cache_bytes", "gauge", "What the response cache's answers take.");
+    convoy_metrics_print(text, "convoyd_cache_bytes %llu\n", (unsigned long long)get(&cache->bytes));
+    convoy_metrics_head(text, "cache_evictions_total", "counter", "Answers that made room for others.");
+    convoy_metrics_print(text, "convoyd_cache_evictions_total %llu\n",
+                         (unsigned long long)get(&cache->evictions));
 }
 
-static void render_models(struct text *text, struct convoy_metrics *metrics)
+static void render_models(struct convoy_metrics_text *text, struct convoy_metrics *metrics)
 {
     size_t count = 0;
     struct labelled_model *models = collect_models(metrics, &count, text);
     if (models == NULL)
         return;
-    head(text, "images_total", "counter", "Images classified.");
+    convoy_metrics_head(text, "images_total", "counter", "Images classified.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_images_total{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->images));
-    head(text, "retried_images_total", "counter", "Images that ran again after a worker was lost.");
+        convoy_metrics_print(text, "convoyd_images_total{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->images));
+    convoy_metrics_head(text, "retried_images_total", "counter",
+                        "Images that ran again after a worker was lost.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_retried_images_total{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->retried));
-    head(text, "spared_images_total", "counter",
-         "Images that were not computed, because their client was gone.");
+        convoy_metrics_print(text, "convoyd_retried_images_total{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->retried));
+    convoy_metrics_head(text, "spared_images_total", "counter",
+                        "Images that were not computed, because their client was gone.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_spared_images_total{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->spared));
-    head(text, "decoded_images_total", "counter", "Image files that were decoded, by who decoded them.");
+        convoy_metrics_print(text, "convoyd_spared_images_total{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->spared));
+    convoy_metrics_head(text, "decoded_images_total", "counter",
+                        "Image files that were decoded, by who decoded them.");
     for (size_t i = 0; i < count; i++) {
-        print(text, "convoyd_decoded_images_total{%s,decoder=\"cpu\"} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->decoded_by_cpu));
-        print(text, "convoyd_decoded_images_total{%s,decoder=\"gpu\"} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->decoded_by_gpu));
+        convoy_metrics_print(text, "convoyd_decoded_images_total{%s,decoder=\"cpu\"} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->decoded_by_cpu));
+        convoy_metrics_print(text, "convoyd_decoded_images_total{%s,decoder=\"gpu\"} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->decoded_by_gpu));
     }
-    head(text, "undecoded_images_total", "counter",
-         "Files that a device could not decode, and that were decoded by the front instead.");
+    convoy_metrics_head(text, "undecoded_images_total", "counter",
+                        "Files that a device could not decode, and that were decoded by the front instead.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_undecoded_images_total{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->undecoded));
+        convoy_metrics_print(text, "convoyd_undecoded_images_total{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->undecoded));
     render_lookups(text, metrics, models, count);
-    head(text, "queue_images", "gauge", "Images waiting for a device.");
+    convoy_metrics_head(text, "queue_images", "gauge", "Images waiting for a device.");
     for (size_t i = 0; i < count; i++)
-        print(text, "convoyd_queue_images{%s} %llu\n", models[i].label,
-              (unsigned long long)get(&models[i].model->queue));
+        convoy_metrics_print(text, "convoyd_queue_images{%s} %llu\n", models[i].label,
+                             (unsigned long long)get(&models[i].model->queue));
     render_batches(text, metrics, models, count);
-    head(text, "batch_size", "histogram", "Images in a batch.");
+    convoy_metrics_head(text, "batch_size", "histogram", "Images in a batch.");
     for (size_t i = 0; i < count; i++)
         render_histogram(text, "batch_size", models[i].label, &models[i].model->sizes, CONVOY_SIZE_BUCKETS,
                          NULL);
     for (unsigned stage = 0; stage < CONVOY_STAGES; stage++) {
-        head(text, stage_names[stage], "histogram", stage_helps[stage]);
+        convoy_metrics_head(text, stage_names[stage], "histogram", stage_helps[stage]);
         for (size_t i = 0; i < count; i++)
             render_histogram(text, stage_names[stage], models[i].label, &models[i].model->stages[stage],
                              CONVOY_TIME_BUCKETS, convoy_time_bounds);
@@ -353,18 +331,18 @@ static void read_processes(struct convoy_metrics *metrics, struct convoy_process
     struct convoy_device_metrics *device = atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next) {
         int pid = atomic_load(&device->pid);
-        processes->known[device->number] =
-            pid != 0 && convoy_process_sample(pid, &processes->workers[device->number]);
+        device->sampled = pid != 0 && convoy_process_sample(pid, &device->sample);
     }
 }
 
-static void own_family(struct text *text, const char *name, const char *type, const char *help, double value)
+static void own_family(struct convoy_metrics_text *text, const char *name, const char *type, const char *help,
+                       double value)
 {
-    print(text, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, help, name, type,
-          name, value);
+    convoy_metrics_print(text, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, help,
+                         name, type, name, value);
 }
 
-static void worker_family(struct text *text, struct convoy_metrics *metrics, const char *name,
+static void worker_family(struct convoy_metrics_text *text, struct convoy_metrics *metrics, const char *name,
                           const char *type, const char *help,
                           double (*value)(const struct convoy_process_sample *))
 {
@@ -373,16 +351,16 @@ static void worker_family(struct text *text, struct convoy_metrics *metrics, con
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next) {
         char labels[CONVOY_LABEL_BYTES] = "";
-        double number = metrics->processes.known[device->number]
-                            ? value(&metrics->processes.workers[device->number])
-                            : NAN;
+        double number = device->sampled ? value(&device->sample) : NAN;
         if (isnan(number))
             continue;
         if (!begun)
-            head(text, name, type, help);
+            convoy_metrics_head(text, name, type, help);
         begun = true;
         convoy_metrics_label(labels, sizeof labels, "device", device->name);
-        print(text, "convoyd_%s{%s} %.17g\n", name, labels, number);
+        if (device->model != NULL)
+            convoy_metrics_label(labels, sizeof labels, "model", device->model);
+        convoy_metrics_print(text, "convoyd_%s{%s} %.17g\n", name, labels, number);
     }
 }
 
@@ -417,8 +395,9 @@ static double max_fds(const struct convoy_process_sample *sample)
     return sample->max_fds == 0 ? NAN : (double)sample->max_fds;
 }
 
-/* The front under the names that Prometheus' client libraries give, each worker under its device. */
-static void render_processes(struct text *text, struct convoy_metrics *metrics)
+/* The front under the names that Prometheus' client libraries give, each worker under its device, and its
+ * model where it has one. */
+static void render_processes(struct convoy_metrics_text *text, struct convoy_metrics *metrics)
 {
     struct convoy_processes *processes = &metrics->processes;
     const struct convoy_process_sample *own = &processes->own;
@@ -447,34 +426,38 @@ static void render_processes(struct text *text, struct convoy_metrics *metrics)
     pthread_mutex_unlock(&processes->lock);
 }
 
-static void render_front(struct text *text, struct convoy_metrics *metrics)
+static void render_front(struct convoy_metrics_text *text, struct convoy_metrics *metrics)
 {
-    head(text, "connections", "gauge", "Open connections.");
-    print(text, "convoyd_connections %" PRIu64 "\n", get(&metrics->connections));
-    head(text, "refused_connections_total", "counter",
-         "Connections that were closed because their client has too many.");
-    print(text, "convoyd_refused_connections_total %" PRIu64 "\n", get(&metrics->refused));
-    head(text, "received_bytes_total", "counter", "Bytes of requests' bodies, as they came.");
-    print(text, "convoyd_received_bytes_total %" PRIu64 "\n", get(&metrics->received));
-    head(text, "sent_bytes_total", "counter", "Bytes of answers' bodies.");
-    print(text, "convoyd_sent_bytes_total %" PRIu64 "\n", get(&metrics->sent));
+    convoy_metrics_head(text, "connections", "gauge", "Open connections.");
+    convoy_metrics_print(text, "convoyd_connections %" PRIu64 "\n", get(&metrics->connections));
+    convoy_metrics_head(text, "refused_connections_total", "counter",
+                        "Connections that were closed because their client has too many.");
+    convoy_metrics_print(text, "convoyd_refused_connections_total %" PRIu64 "\n", get(&metrics->refused));
+    convoy_metrics_head(text, "received_bytes_total", "counter", "Bytes of requests' bodies, as they came.");
+    convoy_metrics_print(text, "convoyd_received_bytes_total %" PRIu64 "\n", get(&metrics->received));
+    convoy_metrics_head(text, "sent_bytes_total", "counter", "Bytes of answers' bodies.");
+    convoy_metrics_print(text, "convoyd_sent_bytes_total %" PRIu64 "\n", get(&metrics->sent));
     if (get(&metrics->tls_expiry) == 0)
         return;
-    head(text, "tls_certificate_expiry_timestamp_seconds", "gauge", "When the server's certificate expires.");
-    print(text, "convoyd_tls_certificate_expiry_timestamp_seconds %" PRIu64 "\n", get(&metrics->tls_expiry));
+    convoy_metrics_head(text, "tls_certificate_expiry_timestamp_seconds", "gauge",
+                        "When the server's certificate expires.");
+    convoy_metrics_print(text, "convoyd_tls_certificate_expiry_timestamp_seconds %" PRIu64 "\n",
+                         get(&metrics->tls_expiry));
 }
 
 char *convoy_metrics_render(struct convoy_metrics *metrics, size_t *length)
 {
-    struct text text = {0};
-    head(&text, "build_info", "gauge", "Always 1; its labels say what runs.");
-    print(&text, "convoyd_build_info{version=\"%s\"} 1\n", CONVOY_VERSION);
+    struct convoy_metrics_text text = {0};
+    convoy_metrics_head(&text, "build_info", "gauge", "Always 1; its labels say what runs.");
+    convoy_metrics_print(&text, "convoyd_build_info{version=\"%s\"} 1\n", CONVOY_VERSION);
     render_series(&text, metrics);
     if (atomic_load_explicit(&metrics->slots_known, memory_order_relaxed)) {
-        head(&text, "slots_in_use", "gauge", "Slots that hold images, over all workers.");
-        print(&text, "convoyd_slots_in_use %llu\n", (unsigned long long)get(&metrics->slots_in_use));
+        convoy_metrics_head(&text, "slots_in_use", "gauge", "Slots that hold images, over all workers.");
+        convoy_metrics_print(&text, "convoyd_slots_in_use %llu\n",
+                             (unsigned long long)get(&metrics->slots_in_use));
     }
     render_front(&text, metrics);
+    convoy_metrics_render_health(&text, metrics);
     render_processes(&text, metrics);
     render_cache(&text, metrics);
     render_models(&text, metrics);

@@ -53,6 +53,8 @@ static void list_devices(struct convoy_metrics *metrics, struct totals *totals)
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
 
     for (; device != NULL; device = device->next) {
+        if (device->model != NULL)
+            continue; /* of one of its workers */
         struct device_totals *listed = &totals->devices[totals->device_count++];
         listed->device = device;
         convoy_metrics_label(listed->label, sizeof listed->label, "device", device->name);
@@ -79,7 +81,7 @@ static void add_answers(struct totals *totals, const char *labels, const char *c
     }
 }
 
-/* The series of a device begins with its label. */
+/* The series of a device and of its workers begin with its label. */
 static struct device_totals *device_of(struct totals *totals, const char *labels)
 {
     for (uint32_t i = 0; i < totals->device_count; i++) {
@@ -106,7 +108,7 @@ static void add_series(struct convoy_metrics *metrics, const char *const *routes
                 continue;
             struct device_totals *device = device_of(totals, series->labels);
             if (device != NULL && series->family == CONVOY_FAMILY_WORKER_UP)
-                device->up = value != 0;
+                device->up = device->up || value != 0;
             else if (device != NULL)
                 device->restarts += value;
         }
@@ -130,6 +132,31 @@ static void write_histogram(struct convoy_json_writer *json, const uint64_t *bou
     convoy_json_write_end_object(json);
 }
 
+/* What the driver says of the device, as far as it is known. */
+static void write_health(struct convoy_json_writer *json, const struct convoy_device_metrics *device)
+{
+    static const struct {
+        enum convoy_health_value value;
+        const char *key;
+    } shown[] = {{CONVOY_HEALTH_UTILIZATION, "utilization_percent"},
+                 {CONVOY_HEALTH_JPEG_UTILIZATION, "jpeg_percent"},
+                 {CONVOY_HEALTH_MEMORY_USED, "memory_used_bytes"},
+                 {CONVOY_HEALTH_MEMORY_TOTAL, "memory_total_bytes"},
+                 {CONVOY_HEALTH_TEMPERATURE, "temperature_celsius"},
+                 {CONVOY_HEALTH_POWER, "power_milliwatts"},
+                 {CONVOY_HEALTH_XIDS, "xid_errors"}};
+
+    convoy_json_write_begin_object(json);
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        uint64_t value = get(&device->health[shown[i].value]);
+        if (value == CONVOY_HEALTH_UNKNOWN)
+            continue;
+        convoy_json_write_string_key(json, shown[i].key);
+        convoy_json_write_unsigned(json, value);
+    }
+    convoy_json_write_end_object(json);
+}
+
 static void write_devices(struct convoy_json_writer *json, const struct totals *totals)
 {
     convoy_json_write_begin_array(json);
@@ -144,6 +171,8 @@ static void write_devices(struct convoy_json_writer *json, const struct totals *
         convoy_json_write_unsigned(json, device->restarts);
         convoy_json_write_key(json, "batches");
         convoy_json_write_unsigned(json, device->batches);
+        convoy_json_write_key(json, "gpu");
+        write_health(json, device->device);
         convoy_json_write_end_object(json);
     }
     convoy_json_write_end_array(json);

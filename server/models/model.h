@@ -49,6 +49,8 @@ struct convoy_model_shape {
     char output_names[16][64];
     uint32_t layer_count;
     bool ends_in_softmax, ends_in_sigmoid;
+    uint32_t map_height, map_width; /* of a class activation map; 0: there is none, for map_reason */
+    char map_reason[192];
     char precision[8];
     char platform[32];
 };

@@ -18,6 +18,7 @@
     FILE("try.js", try_js, SCRIPT)                                                                           \
     FILE("pictures.js", pictures_js, SCRIPT)                                                                 \
     FILE("answer.js", answer_js, SCRIPT)                                                                     \
+    FILE("explain.js", explain_js, SCRIPT)                                                                   \
     FILE("commands.js", commands_js, SCRIPT)                                                                 \
     FILE("export.js", export_js, SCRIPT)                                                                     \
     FILE("live.js", live_js, SCRIPT)                                                                         \

@@ -10,15 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WATCH_MS           50        /* how often workers are checked */
-#define START_US           10000000u /* a worker may take this long to say HELLO */
-#define LOAD_US            60000000u /* and this long, or hang_timeout_ms if that is more, to load a model */
-#define RETRY_US           5000000u /* how often a model that was READY and FAILED later is asked for again */
-#define SETTLED_US         1000000u /* a worker that served for this long did not fail to start */
+#define LOAD_US            60000000u /* or hang_timeout_ms, if more: how long loading a model may take */
+#define SETTLED_US         1000000u  /* a worker that served for this long did not fail to start */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
 
-_Static_assert(CONVOY_MAX_DEVICES <= CONVOY_BATCHER_WORKERS, "the batcher takes a worker for each device");
+_Static_assert(CONVOY_MAX_WORKERS <= CONVOY_BATCHER_WORKERS, "the batcher takes all workers");
 
 static void start_worker(struct device_worker *worker)
 {
@@ -43,16 +40,29 @@ static void on_restart(uv_timer_t *timer)
     start_worker(timer->data);
 }
 
-/* Adds a record for one more device and starts its worker. */
-static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, struct convoy_error *error)
+void convoy_supervisor_wake(struct device_worker *worker)
 {
+    worker->dormant = false;
+    start_worker(worker);
+}
+
+int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device, const char *of,
+                          struct convoy_error *error)
+{
+    if (supervisor->worker_count == CONVOY_MAX_WORKERS)
+        return convoy_fail(error, -ENOSPC,
+                           "worker.per_model: there are %u workers already, of all devices together: unload "
+                           "a model, name fewer devices in its config.json, or set it to false",
+                           CONVOY_MAX_WORKERS);
     struct device_worker *worker = calloc(1, sizeof *worker);
+    if (supervisor->deaths[device] == NULL)
+        supervisor->deaths[device] = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->deaths[device]);
     if (worker == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
     worker->answered = calloc(CONVOY_MAX_MODELS, sizeof *worker->answered);
     worker->asked = calloc(CONVOY_MAX_MODELS, sizeof *worker->asked);
     worker->unsent = calloc(CONVOY_MAX_MODELS, sizeof *worker->unsent);
-    worker->deaths = calloc(CONVOY_MAX_MODELS, sizeof *worker->deaths);
+    worker->deaths = supervisor->deaths[device];
     worker->kept = calloc(CONVOY_MAX_MODELS, sizeof *worker->kept);
     int code =
         worker->answered == NULL || worker->asked == NULL || worker->unsent == NULL ||
@@ -65,23 +75,33 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
         free(worker->answered);
         free(worker->asked);
         free(worker->unsent);
-        free(worker->deaths);
         free(worker->kept);
         free(worker);
         return code;
     }
     worker->supervisor = supervisor;
+    snprintf(worker->of, sizeof worker->of, "%s", of);
+    worker->process.of = worker->of;
     worker->process.link = supervisor->link;
     worker->process.unconfined = !supervisor->config->worker.sandbox;
     worker->process.canary_ms = supervisor->config->worker.canary_ms;
+    worker->process.orphan_ms = convoy_adopt_orphan_ms(supervisor);
     worker->process.tune = convoy_tune_choices[supervisor->config->tune];
     snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
     uv_timer_init(supervisor->loop, &worker->restart);
     worker->restart.data = worker;
     supervisor->workers[supervisor->worker_count++] = worker;
+    if (device >= supervisor->device_count)
+        supervisor->device_count = device + 1;
     if (!convoy_adopt_begin(worker))
         start_worker(worker);
     return 0;
+}
+
+/* What a device's first worker is for. */
+static const char *first_of(const struct convoy_supervisor *supervisor)
+{
+    return supervisor->config->worker.per_model ? CONVOY_OF_NONE : CONVOY_OF_ALL;
 }
 
 static void on_hello(struct device_worker *worker, const struct convoy_worker_message *message)
@@ -94,19 +114,22 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     worker->streams = message->hello.streams;
     worker->takes_files = message->hello.takes_files;
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
-    worker->metrics = convoy_metrics_device(supervisor->metrics, worker->device);
+    worker->metrics = convoy_per_model_metrics(worker);
     worker->kind = convoy_hash(0, message->hello.description, strlen(message->hello.description));
     convoy_metrics_worker_process(worker->metrics, worker->process.pid);
     if (!worker->adopted)
         convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
                    CONVOY_STR("description", message->hello.description),
-                   CONVOY_INT("pid", worker->process.pid));
+                   CONVOY_INT("pid", worker->process.pid), convoy_per_model_field(worker));
     /* The backend that "auto" chose is kept: after a fault the next worker uses the GPU again, not the CPU.
      */
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s", message->hello.backend);
-    for (uint32_t device = supervisor->worker_count; device < message->hello.device_count; device++)
-        if (add_worker(supervisor, device, &error) != 0)
+    uint32_t known = supervisor->device_count;
+    for (uint32_t device = known; device < message->hello.device_count; device++)
+        if (convoy_supervisor_add(supervisor, device, first_of(supervisor), &error) != 0)
             convoy_log(CONVOY_LOG_ERROR, "a device is left out", CONVOY_STR("reason", error.message));
+    if (supervisor->device_count > known)
+        convoy_per_model_place_all(supervisor);
     if (!worker->adopted)
         convoy_loading_begin(worker);
 }
@@ -160,7 +183,8 @@ static void on_message(void *context, struct convoy_worker_process *process,
     struct device_worker *worker = context;
     enum convoy_log_level level = CONVOY_LOG_INFO;
     (void)process;
-    if (worker->distrusted && message->type != CONVOY_WORKER_LOG)
+    if ((worker->distrusted && message->type != CONVOY_WORKER_LOG) ||
+        !convoy_per_model_hears(worker, message))
         return;
     switch (message->type) {
     case CONVOY_WORKER_HELLO:
@@ -201,9 +225,13 @@ static void on_message(void *context, struct convoy_worker_process *process,
     case CONVOY_WORKER_MEMORY:
         convoy_heartbeat_memory(worker, message);
         break;
+    case CONVOY_WORKER_HEALTH:
+        convoy_heartbeat_health(worker, message);
+        break;
     case CONVOY_WORKER_LOG:
         convoy_log_level_parse(message->level, &level);
-        convoy_log(level, "worker", CONVOY_STR("device", worker->device), CONVOY_STR("text", message->text));
+        convoy_log(level, "worker", CONVOY_STR("device", worker->device), CONVOY_STR("text", message->text),
+                   convoy_per_model_field(worker));
         break;
     default:
         break;
@@ -220,7 +248,8 @@ static void on_finished_slots(void *context, struct convoy_worker_process *proce
     uint32_t nonsense = convoy_worker_slots_collect(worker->slots);
     if (nonsense > 0) {
         convoy_log(CONVOY_LOG_ERROR, "a worker reported slots that it was not given",
-                   CONVOY_STR("device", worker->device), CONVOY_UINT("reports", nonsense));
+                   CONVOY_STR("device", worker->device), CONVOY_UINT("reports", nonsense),
+                   convoy_per_model_field(worker));
         convoy_worker_process_kill(&worker->process, "protocol");
     }
 }
@@ -261,10 +290,11 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     }
     mark_down(worker);
     convoy_metrics_worker_process(worker->metrics, 0);
+    if (convoy_per_model_gone(worker))
+        return;
     /* Without HELLO the device's name is not known: the restart counts under the backend's name. */
-    convoy_metrics_worker_restart(
-        worker->said_hello ? worker->metrics : convoy_metrics_device(supervisor->metrics, worker->device),
-        reason);
+    convoy_metrics_worker_restart(worker->said_hello ? worker->metrics : convoy_per_model_metrics(worker),
+                                  reason);
     if (worker->backoff_ms == 0)
         worker->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
@@ -277,7 +307,8 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     const char *what =
         worker->said_hello ? "worker died and is replaced" : "worker cannot start and is tried again";
     convoy_log(CONVOY_LOG_ERROR, what, CONVOY_STR("device", worker->device), CONVOY_STR("reason", reason),
-               CONVOY_STR("text", text), CONVOY_UINT("images_run_again", again), CONVOY_UINT("in_ms", delay));
+               CONVOY_STR("text", text), CONVOY_UINT("images_run_again", again), CONVOY_UINT("in_ms", delay),
+               convoy_per_model_field(worker));
     if (delay == 0)
         start_worker(worker);
     else
@@ -289,72 +320,6 @@ uint64_t convoy_supervisor_load_limit_us(const struct convoy_config *config)
 {
     uint64_t limit = config->worker.hang_timeout_ms * (uint64_t)1000;
     return limit > LOAD_US ? limit : LOAD_US;
-}
-
-static void check_worker(struct device_worker *worker, uint64_t now)
-{
-    uint64_t limit = worker->supervisor->config->worker.hang_timeout_ms * (uint64_t)1000;
-    if (!worker->process.running || worker->process.kill_reason != NULL)
-        return;
-    uint64_t heard_us = worker->said_hello ? worker->process.heard_us : worker->process.started_us;
-    uint64_t silence_limit = !worker->said_hello && limit < START_US ? START_US : limit;
-    uint64_t load_limit = convoy_supervisor_load_limit_us(worker->supervisor->config);
-    if (worker->adopting) /* it says nothing before it has loaded what the front before had it load */
-        silence_limit = load_limit;
-    struct convoy_stall stall = {0};
-    if (worker->attached)
-        convoy_worker_slots_stall(worker->slots, now, limit, load_limit, &stall);
-    const char *reason;
-    uint64_t waited_us, limit_us;
-    if (now - heard_us > silence_limit) {
-        reason = "it sends no message";
-        waited_us = now - heard_us;
-        limit_us = silence_limit;
-    } else if (worker->loading != NO_MODEL && now - worker->loading_us > load_limit) {
-        reason = "it loads a model without end";
-        waited_us = now - worker->loading_us;
-        limit_us = load_limit;
-    } else if (worker->loading == NO_MODEL && stall.hangs) { /* while it loads a model its slots may wait */
-        reason = "its batches make no progress";
-        waited_us = stall.since_us;
-        limit_us = stall.limit_us;
-    } else {
-        return;
-    }
-    convoy_log(CONVOY_LOG_ERROR, "a worker hangs", CONVOY_STR("device", worker->device),
-               CONVOY_STR("reason", reason), CONVOY_UINT("waited_ms", waited_us / 1000),
-               CONVOY_UINT("limit_ms", limit_us / 1000));
-    convoy_worker_process_kill(&worker->process, "hang");
-}
-
-static void on_watch(uv_timer_t *timer)
-{
-    struct convoy_supervisor *supervisor = timer->data;
-    uint64_t now = convoy_now_us(), last = atomic_exchange(&supervisor->turned_us, now);
-    /* When this process itself was stopped, workers are not to blame for messages that it did not read. Half
-     * the hang timeout leaves room for a heartbeat. */
-    uint64_t half = supervisor->config->worker.hang_timeout_ms * (uint64_t)500;
-    bool was_away = now - last > (half < CONVOY_LIVE_US ? half : CONVOY_LIVE_US);
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        struct device_worker *worker = supervisor->workers[i];
-        if (was_away) {
-            worker->process.heard_us = worker->process.started_us = worker->loading_us = now;
-            if (worker->slots != NULL)
-                convoy_worker_slots_forgive(worker->slots);
-        } else if (supervisor->stopped == NULL) {
-            check_worker(worker, now);
-        }
-    }
-    if (supervisor->stopped != NULL)
-        return;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        convoy_loading_send_again(supervisor->workers[i]);
-    if (now - supervisor->retried_us < RETRY_US)
-        return;
-    supervisor->retried_us = now;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        if (supervisor->workers[i]->loading == NO_MODEL)
-            convoy_loading_retry(supervisor->workers[i]);
 }
 
 static void on_batcher_timer(uv_poll_t *poll, int status, int events)
@@ -430,12 +395,14 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
     supervisor->on_restart = on_restart;
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s",
              convoy_backend_choice_text(config->backend));
-    int code = convoy_batcher_new(CONVOY_MAX_MODELS, CONVOY_MAX_DEVICES, writers(), metrics,
+    int code = convoy_batcher_new(CONVOY_MAX_MODELS, CONVOY_MAX_WORKERS, writers(), metrics,
                                   &supervisor->batcher, error);
     if (code != 0) {
         free(supervisor);
         return code;
     }
+    if (config->worker.per_model)
+        convoy_batcher_rows_only_where_served(supervisor->batcher);
     supervisor->retry = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->retry);
     supervisor->known = calloc(CONVOY_MAX_MODELS, sizeof(struct known_answer *));
     supervisor->measured = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->measured);
@@ -453,20 +420,41 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
     return 0;
 }
 
+/* Those of a front before, and one for each device up to the last of these that has none. */
+static void start_workers(struct convoy_supervisor *supervisor)
+{
+    struct convoy_adoptable found[CONVOY_MAX_WORKERS];
+    struct convoy_error error;
+    uint32_t count = convoy_adopt_prepare(supervisor, found), devices = 1;
+    for (uint32_t i = 0; i < count; i++)
+        devices = found[i].device >= devices ? found[i].device + 1 : devices;
+    for (uint32_t device = 0; device < devices; device++) {
+        int code = 0;
+        bool any = false;
+        for (uint32_t i = 0; i < count && code == 0; i++) {
+            if (found[i].device != device)
+                continue;
+            code = convoy_supervisor_add(supervisor, device, found[i].of, &error);
+            any = true;
+        }
+        if (!any)
+            code = convoy_supervisor_add(supervisor, device, first_of(supervisor), &error);
+        if (code != 0)
+            convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
+    }
+}
+
 void convoy_supervisor_start(struct convoy_supervisor *supervisor, struct convoy_link *link)
 {
-    struct convoy_error error;
     supervisor->link = link;
     uv_timer_init(supervisor->loop, &supervisor->watch);
     supervisor->watch.data = supervisor;
-    uv_timer_start(&supervisor->watch, on_watch, WATCH_MS, WATCH_MS);
+    uv_timer_start(&supervisor->watch, convoy_watch, CONVOY_WATCH_MS, CONVOY_WATCH_MS);
     uv_poll_init(supervisor->loop, &supervisor->batcher_timer, convoy_batcher_timer(supervisor->batcher));
     supervisor->batcher_timer.data = supervisor;
     uv_poll_start(&supervisor->batcher_timer, UV_READABLE, on_batcher_timer);
-    uint32_t devices = convoy_adopt_prepare(supervisor);
-    for (uint32_t device = 0; device < 1 || device < devices; device++)
-        if (add_worker(supervisor, device, &error) != 0)
-            convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
+    start_workers(supervisor);
+    convoy_per_model_place_all(supervisor);
     convoy_link_kill_rest(supervisor->link);
 }
 
@@ -483,10 +471,11 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         free(worker->answered);
         free(worker->asked);
         free(worker->unsent);
-        free(worker->deaths);
         free(worker->kept);
         free(worker);
     }
+    for (uint32_t device = 0; device < CONVOY_MAX_DEVICES; device++)
+        free(supervisor->deaths[device]);
     free(supervisor->retry);
     free(supervisor->measured);
     convoy_canary_free(supervisor);

@@ -28,6 +28,8 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
 void convoy_supervisor_start(struct convoy_supervisor *supervisor, struct convoy_link *link);
 /* Whether some worker of a front before, which lives, does not serve yet. On the control loop. */
 bool convoy_supervisor_adopts(const struct convoy_supervisor *supervisor);
+/* Whether workers are left to the next start when the daemon ends in order. */
+bool convoy_supervisor_keeps(const struct convoy_supervisor *supervisor);
 /* Ends the workers and calls stopped() on the loop when all are gone. No item may be pending. */
 void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *context),
                             void *context);

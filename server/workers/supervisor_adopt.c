@@ -6,27 +6,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor)
+static bool is_listed(const struct convoy_adoptable *found, uint32_t count,
+                      const struct convoy_adoptable *one)
 {
-    uint32_t devices = 0;
-    for (uint32_t device = 0; device < CONVOY_MAX_DEVICES; device++) {
+    for (uint32_t i = 0; i < count; i++)
+        if (found[i].device == one->device && strcmp(found[i].of, one->of) == 0)
+            return true;
+    return false;
+}
+
+uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor,
+                              struct convoy_adoptable found[CONVOY_MAX_WORKERS])
+{
+    struct convoy_adoptable held;
+    uint32_t count = 0;
+    for (uint32_t i = 0; convoy_worker_process_held(supervisor->link, i, &held.device, held.of); i++) {
         struct convoy_worker_process like = {.link = supervisor->link,
-                                             .device_index = device,
+                                             .device_index = held.device,
+                                             .of = held.of,
                                              .streams = supervisor->config->worker.streams,
                                              .unconfined = !supervisor->config->worker.sandbox,
                                              .canary_ms = supervisor->config->worker.canary_ms,
+                                             .orphan_ms = convoy_adopt_orphan_ms(supervisor),
                                              .tune = convoy_tune_choices[supervisor->config->tune],
                                              .cache_dir = supervisor->config->cache_dir};
         struct convoy_channel_size size;
         char backend[sizeof supervisor->backend];
-        if (!convoy_worker_process_adoptable(&like, supervisor->backend, &size, backend))
+        bool is_of_all = strcmp(held.of, CONVOY_OF_ALL) == 0;
+        if (held.device >= CONVOY_MAX_DEVICES || count == CONVOY_MAX_WORKERS ||
+            is_of_all == supervisor->config->worker.per_model || is_listed(found, count, &held) ||
+            !convoy_worker_process_adoptable(&like, supervisor->backend, &size, backend))
             continue;
-        devices = device + 1;
+        found[count++] = held;
         memcpy(supervisor->backend, backend, sizeof backend);
         supervisor->size = size;
         supervisor->sized = true;
     }
-    return devices;
+    return count;
 }
 
 static bool same_size(const struct convoy_channel_size *a, const struct convoy_channel_size *b)
@@ -127,7 +143,7 @@ void convoy_adopt_end(struct device_worker *worker)
     worker->adopting = false;
     convoy_log(CONVOY_LOG_INFO, "worker taken over from the front before",
                CONVOY_STR("device", worker->device), CONVOY_INT("pid", worker->process.pid),
-               CONVOY_UINT("models_kept", count));
+               CONVOY_UINT("models_kept", count), convoy_per_model_field(worker));
     while (worker->held != NULL) {
         struct held_model *held = worker->held;
         worker->held = held->next;
@@ -145,6 +161,16 @@ void convoy_adopt_forget(struct device_worker *worker)
         free_held(held);
     }
     worker->adopted = worker->adopting = false;
+}
+
+bool convoy_supervisor_keeps(const struct convoy_supervisor *supervisor)
+{
+    return convoy_adopt_orphan_ms(supervisor) > 0;
+}
+
+uint32_t convoy_adopt_orphan_ms(const struct convoy_supervisor *supervisor)
+{
+    return convoy_link_can_keep() ? supervisor->config->worker.orphan_ms : 0;
 }
 
 bool convoy_supervisor_adopts(const struct convoy_supervisor *supervisor)

@@ -1,11 +1,13 @@
 #include "server/workers/supervisor_internal.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define TUNING_DEATHS 2 /* after so many in a row the device is no longer tuned */
+#define HEALTH_FRESH_US 5000000u /* health comes every second; older than this it says nothing */
+#define TUNING_DEATHS   2        /* after so many in a row the device is no longer tuned */
 
 /* Whether this worker may export a counter of that name: only names of CUDA calls (cudaMemcpyAsync), and a
  * bounded number of them, since each becomes a time series. */
@@ -32,6 +34,20 @@ static void report_counters(struct device_worker *worker, const cJSON *heartbeat
     }
 }
 
+/* The device's own counters, which all of its workers share. */
+static struct convoy_device_metrics *of_device(const struct device_worker *worker)
+{
+    return worker->metrics != NULL ? convoy_metrics_device(worker->supervisor->metrics, worker->device)
+                                   : NULL;
+}
+
+/* What is not known any more must not look as if it were. */
+static void hide_health(struct device_worker *worker)
+{
+    convoy_metrics_device_health(of_device(worker), NULL);
+    worker->health_us = 0;
+}
+
 static bool tunes(const struct device_worker *worker)
 {
     return strcmp(worker->phase, "tuning") == 0;
@@ -41,12 +57,18 @@ void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_m
 {
     if (strcmp(worker->phase, message->text) != 0) {
         convoy_log(CONVOY_LOG_DEBUG, "worker's phase", CONVOY_STR("device", worker->device),
-                   CONVOY_STR("phase", message->text));
+                   CONVOY_STR("phase", message->text), convoy_per_model_field(worker));
         if (tunes(worker) && strcmp(message->text, "running") == 0)
             worker->tuning_deaths = 0; /* tuning was completed */
         snprintf(worker->phase, sizeof worker->phase, "%s", message->text);
     }
     report_counters(worker, message->json);
+    if (worker->health_us != 0 && convoy_now_us() - worker->health_us > HEALTH_FRESH_US) {
+        convoy_log(CONVOY_LOG_WARNING, "the GPU's health is not known any more",
+                   CONVOY_STR("device", worker->device),
+                   CONVOY_STR("reason", "its driver does not answer the worker"));
+        hide_health(worker);
+    }
 }
 
 void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_worker_message *message)
@@ -57,14 +79,29 @@ void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_w
     convoy_metrics_device_memory(worker->metrics, "total", message->memory.total);
 }
 
+/* A worker counts the errors that it hears of from 0; here they are those of all workers of the device. */
+void convoy_heartbeat_health(struct device_worker *worker, const struct convoy_worker_message *message)
+{
+    uint64_t xids = message->health.values[CONVOY_HEALTH_XIDS];
+    worker->health_us = convoy_now_us();
+    convoy_metrics_device_health(of_device(worker), &message->health);
+    if (xids == CONVOY_HEALTH_UNKNOWN)
+        return;
+    convoy_metrics_device_xids(of_device(worker), xids > worker->xids ? xids - worker->xids : 0);
+    worker->xids = xids;
+}
+
 void convoy_heartbeat_died(struct device_worker *worker, bool busy)
 {
     bool tuned = tunes(worker) && !busy; /* a worker tunes only when it is idle */
     worker->phase[0] = '\0';
+    worker->xids = 0;
+    hide_health(worker);
     if (!tuned || ++worker->tuning_deaths != TUNING_DEATHS)
         return;
     convoy_log(CONVOY_LOG_WARNING, "tuning is given up", CONVOY_STR("device", worker->device),
-               CONVOY_STR("reason", "two workers in a row died while they tuned"));
+               CONVOY_STR("reason", "two workers in a row died while they tuned"),
+               convoy_per_model_field(worker));
 }
 
 const char *convoy_heartbeat_tune(const struct device_worker *worker)

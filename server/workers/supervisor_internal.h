@@ -1,10 +1,11 @@
 /* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_canary.c,
- * supervisor_measure.c, supervisor_placement.c, supervisor_heartbeat.c, supervisor_adopt.c,
- * supervisor_health.c and supervisor_stop.c share. All of it belongs to the control loop, except the atomics.
- */
+ * supervisor_measure.c, supervisor_placement.c, supervisor_per_model.c, supervisor_heartbeat.c,
+ * supervisor_watch.c, supervisor_adopt.c, supervisor_health.c and supervisor_stop.c share. All of it belongs
+ * to the control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
+#include "engine/base/log.h"
 #include "server/workers/supervisor.h"
 #include "server/workers/worker_process.h"
 
@@ -13,6 +14,8 @@
 #define NO_MODEL       (-1)
 #define CONVOY_LIVE_US 1000000u /* the loop is alive when it turned within this */
 #define MAX_COUNTERS   64       /* names of counters that a worker may export */
+
+#define CONVOY_WATCH_MS 50 /* how often workers are checked */
 
 /* A model's command that could not be sent; it is tried again every WATCH_MS. */
 enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
@@ -48,12 +51,16 @@ struct held_model {
     struct convoy_worker_message message; /* as LOADED; owns the layers, and no JSON */
 };
 
-/* One device's worker: what is known about the device, and about the process that serves it now. */
+/* A worker of a device, its only one unless worker.per_model: what is known about the device, and about the
+ * process that serves it now. */
 struct device_worker {
     struct convoy_supervisor *supervisor;
     struct convoy_worker_process process;
     struct convoy_worker_slots *slots; /* NULL until the channel is laid out */
     struct convoy_device_metrics *metrics;
+    char of[CONVOY_OF_BYTES]; /* the models that it is for */
+    bool retires;             /* its process is being ended: nothing of its models is to be served */
+    bool dormant;             /* it has no process, until a model needs one */
     char device[32];
     uint64_t kind; /* of its device: a hash of what it is */
     uint32_t streams;
@@ -70,13 +77,15 @@ struct device_worker {
     uint32_t tuning_deaths;  /* deaths while tuning, in a row */
     int loading;             /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;     /* since when */
+    uint64_t health_us;      /* when its device's health came last; 0: what came is not shown any more */
+    uint64_t xids;           /* that this process reported so far */
     uint32_t counter_count;  /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;             /* by model: LOADED or FAILED came */
     uint32_t *asked;               /* by model: LOADs without an answer yet */
     uint8_t *unsent;               /* by model: enum unsent */
     bool channel_unsent;           /* CHANNEL could not be sent yet */
-    struct loading_deaths *deaths; /* by model */
+    struct loading_deaths *deaths; /* by model; shared by all workers of the device */
     struct kept_answer *kept;      /* by model */
     uint64_t backoff_ms;
     uv_timer_t restart;
@@ -99,10 +108,13 @@ struct convoy_supervisor {
     uv_timer_cb on_restart;
     char backend[16]; /* what workers are started with; "auto" until the first HELLO */
     uint32_t worker_count, up;
-    struct device_worker *workers[CONVOY_MAX_DEVICES];
-    struct known_answer **known; /* by model: a list */
-    bool *retry;                 /* by model: FAILED after it was READY; to be asked for again */
+    uint32_t device_count; /* that are known of; 0: not started */
+    struct device_worker *workers[CONVOY_MAX_WORKERS];
+    struct loading_deaths *deaths[CONVOY_MAX_DEVICES]; /* by device, then by model */
+    struct known_answer **known;                       /* by model: a list */
+    bool *retry; /* by model: FAILED after it was READY; to be asked for again */
     uint64_t retried_us;
+    bool untidy; /* some worker may have no model any more */
     bool placed; /* models whose devices do not exist were set to FAILED */
     bool sized;
     struct device_worker *measurer;   /* whose worker was asked for the sizes of models; NULL: none */
@@ -118,6 +130,47 @@ struct convoy_supervisor {
     atomic_ullong turned_us, last_up_us;
     atomic_bool any_up, draining;
 };
+
+/* ---- supervisor.c ---- */
+
+/* Adds a worker of the device for these models, and starts it, or takes over the one that a front before has
+ * left. -ENOSPC: there are as many as there can be; -ENOMEM, or what a channel cannot be made for. */
+int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device, const char *of,
+                          struct convoy_error *error);
+/* Starts a process for a worker that is dormant. */
+void convoy_supervisor_wake(struct device_worker *worker);
+
+/* ---- supervisor_watch.c ---- */
+
+/* Every CONVOY_WATCH_MS: kills workers that hang, and does what could not be done before. */
+void convoy_watch(uv_timer_t *timer);
+
+/* ---- supervisor_per_model.c: worker.per_model. Each model name has a worker of its own on each of its
+ * devices: a process, a channel, slots. A process loads the versions of one name and nothing else, ever: when
+ * none is served it is ended. A device where no model is has one worker that is for none yet.
+ *
+ * So that one that a model has taken over gets no row of another: the batcher gives a worker rows only of
+ * what it serves, nothing that a worker says of other models is heard, and memory of a channel is renewed
+ * before it is of other models. ---- */
+
+/* Whether it is for models of that name. */
+bool convoy_per_model_is_for(const struct device_worker *worker, const struct convoy_model_record *model);
+/* Whether the message is to be heard: not when it is about a model that the worker is not for. */
+bool convoy_per_model_hears(const struct device_worker *worker, const struct convoy_worker_message *message);
+/* Makes sure that each of the model's devices has a worker for it. An error: none has. */
+int convoy_per_model_place(struct convoy_supervisor *supervisor, const struct convoy_model_record *model,
+                           struct convoy_error *error);
+/* The same for all models, of which those that cannot be placed become FAILED: at the start, and when more
+ * devices are found. */
+void convoy_per_model_place_all(struct convoy_supervisor *supervisor);
+/* Ends the workers whose models are not served any more. */
+void convoy_per_model_tidy(struct convoy_supervisor *supervisor);
+/* The worker's process is gone. True when it was meant to end. */
+bool convoy_per_model_gone(struct device_worker *worker);
+/* The last field of a line of the log: the model that the worker is for, if it is for one. */
+struct convoy_log_field convoy_per_model_field(const struct device_worker *worker);
+/* The metrics of the worker, whose device is known. */
+struct convoy_device_metrics *convoy_per_model_metrics(const struct device_worker *worker);
 
 /* ---- supervisor_loading.c: which models a worker is asked to load, in which order, what its answers mean,
  * and how large slots are ---- */
@@ -212,7 +265,9 @@ void convoy_measure_size(struct convoy_supervisor *supervisor);
 /* ---- supervisor_placement.c: which devices a model is for: those that "devices" in its config.json names,
  * or all. Other workers are not asked to load it, and their answers are not waited for ---- */
 
-/* Whether the model is for this worker's device. */
+/* Whether the model is for the device with this number. */
+bool convoy_placement_names(const struct convoy_model_record *model, uint32_t device);
+/* Whether the model is for this worker and its device. */
 bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model_record *model);
 /* To be called when it is known how many devices there are: -ENODEV with a sentence when the model is for
  * none of them; logs a warning when some of its devices are missing. */
@@ -226,14 +281,16 @@ bool convoy_placement_possible(const struct convoy_supervisor *supervisor,
 const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
                                                         const struct convoy_model_record *model);
 
-/* ---- supervisor_heartbeat.c: what a worker reports while it lives: phase, counters, device memory ----
+/* ---- supervisor_heartbeat.c: what a worker reports while it lives: phase, counters, device memory, health
+ * ----
  *
  * Only the tuner can meet a kernel that kills the device or never ends: after two workers in a row died while
  * they tuned, the device is served without tuning until convoyd starts again. */
 
-/* HEARTBEAT and MEMORY came. */
+/* HEARTBEAT, MEMORY and HEALTH came. */
 void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_message *message);
 void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_worker_message *message);
+void convoy_heartbeat_health(struct device_worker *worker, const struct convoy_worker_message *message);
 /* The worker is gone; busy: with slots in flight. */
 void convoy_heartbeat_died(struct device_worker *worker, bool busy);
 /* The next worker's --tune: "on", "off" or "force". */
@@ -242,11 +299,18 @@ const char *convoy_heartbeat_tune(const struct device_worker *worker);
 /* ---- supervisor_adopt.c: workers of a front that is gone serve this one, with the models that they have
  * loaded ---- */
 
-/* At the start: the slots' size and the backend are those of the workers that can be adopted. Returns for how
- * many devices there are some, from 0 on. */
-uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor);
-/* Whether the device has a worker to adopt, which is told so. */
+/* At the start: the slots' size and the backend are those of the workers that can be adopted. Which ones
+ * these are is written to `found`; returns how many there are. */
+struct convoy_adoptable {
+    uint32_t device;
+    char of[CONVOY_OF_BYTES];
+};
+uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor,
+                              struct convoy_adoptable found[CONVOY_MAX_WORKERS]);
+/* Whether there is a process to adopt for this worker, which is told so. */
 bool convoy_adopt_begin(struct device_worker *worker);
+/* How long a worker lives without a front: worker.orphan_ms, where it may have to; 0: not at all. */
+uint32_t convoy_adopt_orphan_ms(const struct convoy_supervisor *supervisor);
 /* HELD came. */
 void convoy_adopt_held(struct device_worker *worker, const struct convoy_worker_message *message);
 /* ADOPTED came: tells the worker what it is to keep, and takes that as loaded. */

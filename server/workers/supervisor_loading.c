@@ -118,6 +118,7 @@ void convoy_loading_fail(struct convoy_supervisor *supervisor, struct convoy_mod
                          const char *reason)
 {
     bool goes = model->state == CONVOY_MODEL_UNLOADING;
+    supervisor->untidy = true;
     if (!goes)
         convoy_registry_set_failed(supervisor->registry, model, reason);
     convoy_batcher_model_gone(supervisor->batcher, model);
@@ -295,6 +296,7 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
 {
     struct convoy_error error;
     supervisor->retry[model->number] = false;
+    bool has_place = convoy_per_model_place(supervisor, model, &error) == 0;
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         struct device_worker *worker = supervisor->workers[i];
         convoy_quarantine_renew(worker, model);
@@ -307,7 +309,7 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
         else if (here && worker->process.running && worker->said_hello)
             send_load(worker, model, true);
     }
-    if (supervisor->placed && convoy_placement_check(supervisor, model, &error) != 0)
+    if (!has_place || (supervisor->placed && convoy_placement_check(supervisor, model, &error) != 0))
         convoy_loading_fail(supervisor, model, error.message);
     else
         convoy_quarantine_check(supervisor, model);
@@ -329,6 +331,7 @@ static bool has_sibling(const struct device_worker *worker, const struct convoy_
 void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model_record *model)
 {
     supervisor->retry[model->number] = false;
+    supervisor->untidy = true;
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         struct device_worker *worker = supervisor->workers[i];
         struct kept_answer *kept = &worker->kept[model->number];

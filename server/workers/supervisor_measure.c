@@ -31,7 +31,7 @@ static void ask(struct device_worker *worker)
     supervisor->measurer = worker;
     for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
         const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
-        if (model == NULL || !is_open(supervisor, model))
+        if (model == NULL || !is_open(supervisor, model) || !convoy_per_model_is_for(worker, model))
             continue;
         supervisor->measured[i].useless = convoy_quarantine_holds(worker, i);
         if (!supervisor->measured[i].useless)
@@ -44,7 +44,8 @@ bool convoy_measure_begin(struct device_worker *worker)
     struct convoy_supervisor *supervisor = worker->supervisor;
     if (supervisor->measurer == NULL && open_ones(supervisor) < 2)
         return false;
-    if (supervisor->measurer == worker || !is_there(supervisor->measurer))
+    if (supervisor->config->worker.per_model || supervisor->measurer == worker ||
+        !is_there(supervisor->measurer))
         ask(worker);
     return true;
 }
@@ -53,7 +54,7 @@ void convoy_measure_answered(struct device_worker *worker, const struct convoy_w
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_measured *measured = &supervisor->measured[message->model];
-    if (supervisor->measurer != worker || supervisor->sized)
+    if ((supervisor->measurer != worker && !supervisor->config->worker.per_model) || supervisor->sized)
         return;
     measured->known = message->text[0] == '\0';
     measured->useless = !measured->known;

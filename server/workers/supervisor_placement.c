@@ -7,7 +7,7 @@
 
 #define GIVEN_UP_MS 800u /* the delay between starts after three that failed: 0.1 s, doubled each time */
 
-static bool named(const struct convoy_model_record *model, uint32_t device)
+bool convoy_placement_names(const struct convoy_model_record *model, uint32_t device)
 {
     uint32_t devices = model->config != NULL ? model->config->devices : 0;
     return devices == 0 || (devices >> device & 1) != 0;
@@ -15,7 +15,8 @@ static bool named(const struct convoy_model_record *model, uint32_t device)
 
 bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model_record *model)
 {
-    return named(model, worker->process.device_index);
+    return convoy_per_model_is_for(worker, model) &&
+           convoy_placement_names(model, worker->process.device_index);
 }
 
 /* "0, 3": the devices that the model names, those that are there or those that are missing. */
@@ -26,7 +27,8 @@ static uint32_t list(const struct convoy_supervisor *supervisor, const struct co
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t device = 0; device < CONVOY_MAX_DEVICES; device++)
-        if (named(model, device) && (device < supervisor->worker_count) == there && used < capacity)
+        if (convoy_placement_names(model, device) && (device < supervisor->device_count) == there &&
+            used < capacity)
             used += (size_t)snprintf(text + used, capacity - used, "%s%u", count++ > 0 ? ", " : "", device);
     return count;
 }
@@ -43,7 +45,7 @@ int convoy_placement_check(const struct convoy_supervisor *supervisor,
             error, -ENODEV,
             "%s: devices names %s, but this machine has %u (%s), numbered from 0: name one that is "
             "there, or leave devices out",
-            model->config->file, missing, supervisor->worker_count, supervisor->backend);
+            model->config->file, missing, supervisor->device_count, supervisor->backend);
     convoy_log(CONVOY_LOG_WARNING, "some of a model's devices are not there",
                CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
                CONVOY_STR("missing", missing), CONVOY_STR("there", there));

@@ -83,6 +83,27 @@ static int read_input_type(const cJSON *json, struct convoy_model_shape *shape, 
     return 0;
 }
 
+/* A worker of this build says one or the other. */
+static int read_class_map(const cJSON *json, struct convoy_model_shape *shape, struct convoy_error *error)
+{
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "class_map");
+    int code;
+    snprintf(shape->map_reason, sizeof shape->map_reason, "its worker does not say that it has one");
+    if (map == NULL)
+        return 0;
+    if (string(map, "reason")[0] != '\0') {
+        copy_string(shape->map_reason, sizeof shape->map_reason, map, "reason");
+        return 0;
+    }
+    if ((code = small(map, "height", 1, CONVOY_MAX_CLASS_MAP, &shape->map_height, error)) != 0 ||
+        (code = small(map, "width", 1, CONVOY_MAX_CLASS_MAP, &shape->map_width, error)) != 0)
+        return code;
+    if (shape->map_height * shape->map_width > CONVOY_MAX_CLASS_MAP)
+        return convoy_fail(error, -EPROTO, "a worker's message has a class map that is too large");
+    shape->map_reason[0] = '\0';
+    return 0;
+}
+
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
                                 struct convoy_error *error)
 {
@@ -115,6 +136,8 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
     }
     if (shape->output_count == 0)
         return convoy_fail(error, -EPROTO, "a worker's message has no outputs");
+    if ((code = read_class_map(json, shape, error)) != 0)
+        return code;
     shape->layer_count = layer_count_of(json);
     return 0;
 }
@@ -128,6 +151,18 @@ static int read_memory(const cJSON *json, struct convoy_worker_message *message,
         (code = whole(json, "total", 0, 1e15, &message->memory.total, error)) != 0)
         return code;
     return 0;
+}
+
+/* What is missing is not known. */
+static int read_health(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    int code = 0;
+    for (int i = 0; i < CONVOY_HEALTH_VALUES && code == 0; i++) {
+        message->health.values[i] = CONVOY_HEALTH_UNKNOWN;
+        if (cJSON_HasObjectItem(json, convoy_health_names[i]))
+            code = whole(json, convoy_health_names[i], 0, 1e15, &message->health.values[i], error);
+    }
+    return code;
 }
 
 /* The members that LOADED and TUNED share. */
@@ -230,7 +265,8 @@ static enum convoy_worker_message_type type_of(const char *name)
                  {"heartbeat", CONVOY_WORKER_HEARTBEAT}, {"log", CONVOY_WORKER_LOG},
                  {"lost", CONVOY_WORKER_LOST},           {"tuned", CONVOY_WORKER_TUNED},
                  {"memory", CONVOY_WORKER_MEMORY},       {"held", CONVOY_WORKER_HELD},
-                 {"adopted", CONVOY_WORKER_ADOPTED},     {"checked", CONVOY_WORKER_CHECKED}};
+                 {"adopted", CONVOY_WORKER_ADOPTED},     {"checked", CONVOY_WORKER_CHECKED},
+                 {"health", CONVOY_WORKER_HEALTH}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].type;
@@ -267,6 +303,8 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
         return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;
     case CONVOY_WORKER_MEMORY:
         return read_memory(json, message, error);
+    case CONVOY_WORKER_HEALTH:
+        return read_health(json, message, error);
     case CONVOY_WORKER_HEARTBEAT:
         message->text = string(json, "phase");
         return 0;

@@ -4,6 +4,7 @@
 #ifndef CONVOY_SERVER_WORKER_MESSAGE_H
 #define CONVOY_SERVER_WORKER_MESSAGE_H
 
+#include "engine/base/device_health.h"
 #include "engine/ipc/canary.h"
 #include "server/batching/batcher.h"
 #include "server/models/model.h"
@@ -12,6 +13,7 @@
 
 #define CONVOY_WORKER_LINE_MAX (1u << 20) /* bytes of a line; 512 layers with long names need 100 KiB */
 #define CONVOY_MAX_DEVICES     16
+#define CONVOY_MAX_WORKERS     64 /* of all devices: with worker.per_model a device has several */
 
 enum convoy_worker_message_type {
     CONVOY_WORKER_UNKNOWN,
@@ -26,6 +28,7 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_TUNED,   /* a loaded model's kernels and weights have changed */
     CONVOY_WORKER_CHECKED, /* whether a loaded model still computes as it did */
     CONVOY_WORKER_MEMORY,
+    CONVOY_WORKER_HEALTH, /* what the device's driver says of it */
     CONVOY_WORKER_HEARTBEAT,
     CONVOY_WORKER_LOG,
     CONVOY_WORKER_LOST
@@ -61,6 +64,7 @@ struct convoy_worker_message {
     struct {
         uint64_t weights, workspace, free, total;
     } memory; /* bytes on the device */
+    struct convoy_device_health health;
 };
 
 /* Reads json, an object that the message owns from now on. -EPROTO with a sentence when a worker of this

@@ -262,11 +262,14 @@ static int send_cut(struct convoy_worker_process *process)
     return send_text(process, text, sizeof CONVOY_LINE_CUT - 1);
 }
 
+#define NO_MODELS "?" /* in labels: CONVOY_OF_NONE */
+
 /* What a front must agree with to adopt the worker: the rest of its label. */
 static void describe_settings(const struct convoy_worker_process *process, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "streams=%u sandbox=%d canary=%u tune=%s cache=%s", process->streams,
-             !process->unconfined, process->canary_ms, process->tune != NULL ? process->tune : "",
+    snprintf(text, capacity, "streams=%u sandbox=%d canary=%u orphan=%u tune=%s cache=%s", process->streams,
+             !process->unconfined, process->canary_ms, process->orphan_ms,
+             process->tune != NULL ? process->tune : "",
              process->cache_dir != NULL ? process->cache_dir : "");
 }
 
@@ -276,8 +279,9 @@ static void make_label(const struct convoy_worker_process *process, const char *
 {
     char settings[LABEL_SIZE / 2];
     describe_settings(process, settings, sizeof settings);
-    snprintf(label, LABEL_SIZE, "%d %u %u %" PRIu64 " %" PRIu64 " %s %s", CONVOY_CHANNEL_ABI,
-             process->device_index, size->slots, size->input_bytes, size->output_bytes, backend, settings);
+    snprintf(label, LABEL_SIZE, "%d %u %u %" PRIu64 " %" PRIu64 " %s of=%s %s", CONVOY_CHANNEL_ABI,
+             process->device_index, size->slots, size->input_bytes, size->output_bytes, backend,
+             process->of[0] != '\0' ? process->of : NO_MODELS, settings);
 }
 
 struct wanted {
@@ -290,13 +294,14 @@ struct wanted {
 /* Could this front have started the worker with this label alike? */
 static bool accepts(struct wanted *wanted, const char *label)
 {
-    char settings[LABEL_SIZE / 2];
+    char settings[LABEL_SIZE / 2], of[CONVOY_OF_BYTES] = "";
     int abi = 0, at = 0;
     uint32_t device = 0;
     /* Slots of a label that this build wrote are in bounds; convoy_channel_take_over() checks them. */
-    if (sscanf(label, "%d %u %u %" SCNu64 " %" SCNu64 " %15s %n", &abi, &device, &wanted->size.slots,
-               &wanted->size.input_bytes, &wanted->size.output_bytes, wanted->found, &at) != 6 ||
-        abi != CONVOY_CHANNEL_ABI || device != wanted->process->device_index || wanted->size.slots == 0)
+    if (sscanf(label, "%d %u %u %" SCNu64 " %" SCNu64 " %15s of=%128s %n", &abi, &device, &wanted->size.slots,
+               &wanted->size.input_bytes, &wanted->size.output_bytes, wanted->found, of, &at) != 7 ||
+        abi != CONVOY_CHANNEL_ABI || device != wanted->process->device_index || wanted->size.slots == 0 ||
+        strcmp(of, wanted->process->of[0] != '\0' ? wanted->process->of : NO_MODELS) != 0)
         return false;
     if (strcmp(wanted->backend, "auto") != 0 && strcmp(wanted->backend, wanted->found) != 0)
         return false;
@@ -336,6 +341,19 @@ static const char *find(struct wanted *wanted)
         if (accepts(wanted, label))
             return label;
     return NULL;
+}
+
+bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
+                                char of[CONVOY_OF_BYTES])
+{
+    const char *label = convoy_link_label_at(link, index);
+    *device = CONVOY_MAX_DEVICES;
+    of[0] = '\0';
+    if (label != NULL)
+        (void)sscanf(label, "%*d %u %*u %*u %*u %*s of=%128s", device, of);
+    if (strcmp(of, NO_MODELS) == 0)
+        of[0] = '\0';
+    return label != NULL;
 }
 
 bool convoy_worker_process_adoptable(const struct convoy_worker_process *process, const char *backend,
@@ -382,8 +400,11 @@ void convoy_worker_process_laid_out(struct convoy_worker_process *process, const
 /* A channel that is not of a worker before, where that one could not be adopted after all. */
 static int renew_channel(struct convoy_worker_process *process, struct convoy_error *error)
 {
-    if (!process->adopting)
-        return convoy_channel_renew_doorbell(&process->channel, error);
+    if (!process->adopting) {
+        int code = process->other_models ? convoy_channel_renew_memory(&process->channel, error) : 0;
+        process->other_models = process->other_models && code != 0;
+        return code == 0 ? convoy_channel_renew_doorbell(&process->channel, error) : code;
+    }
     convoy_channel_destroy(&process->channel);
     process->adopting = false;
     return convoy_channel_create(&process->channel, error);
@@ -392,7 +413,7 @@ static int renew_channel(struct convoy_worker_process *process, struct convoy_er
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error)
 {
-    char program[PATH_MAX], device[16], streams[16], canary_ms[16], label[LABEL_SIZE];
+    char program[PATH_MAX], device[16], streams[16], canary_ms[16], orphan_ms[16], label[LABEL_SIZE];
     int control[2];
     int code = convoy_worker_program(program, sizeof program, error);
     if (code == 0)
@@ -404,13 +425,18 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     snprintf(device, sizeof device, "%u", process->device_index);
     snprintf(streams, sizeof streams, "%u", process->streams);
     snprintf(canary_ms, sizeof canary_ms, "%u", process->canary_ms);
-    char *arguments[20] = {
+    snprintf(orphan_ms, sizeof orphan_ms, "%u", process->orphan_ms);
+    char *arguments[24] = {
         program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device",    device,
         "--streams", streams,   "--tune",    (char *)(uintptr_t)tune,    "--canary-ms", canary_ms};
     char **more = arguments + 12;
     if (process->cache_dir != NULL) {
         *more++ = "--cache-dir";
         *more++ = (char *)(uintptr_t)process->cache_dir;
+    }
+    if (process->orphan_ms > 0) {
+        *more++ = "--orphan-ms";
+        *more++ = orphan_ms;
     }
     if (process->unconfined) {
         *more++ = "--sandbox";

@@ -5,10 +5,16 @@
 
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
+#include "server/config/model_name.h"
 #include "server/master/link.h"
 #include "server/workers/worker_message.h"
 
 #include <uv.h>
+
+/* Which models a worker is for: the name of one, or these. No name is one of them. */
+#define CONVOY_OF_ALL   "*"
+#define CONVOY_OF_NONE  "" /* none yet */
+#define CONVOY_OF_BYTES (CONVOY_MODEL_NAME_BYTES + 1)
 
 struct convoy_worker_process;
 
@@ -30,9 +36,12 @@ struct convoy_worker_process {
     uint32_t device_index, model_count, streams;
     const char *cache_dir;    /* NULL: none; owned by the configuration */
     struct convoy_link *link; /* to the master, set before a process is started */
+    const char *of;           /* the models that it is for; owned by the supervisor */
+    bool other_models;        /* the next process is for others than the one before: other memory */
     bool unconfined;          /* the next process is started without its sandbox */
     uint32_t canary_ms;       /* rest of the next process between checks of its device; 0: none */
-    const char *tune;         /* as it is configured: a worker of a front with another one is not adopted */
+    uint32_t orphan_ms; /* that the next process lives without a front; 0: as long as its socket is open */
+    const char *tune;   /* as it is configured: a worker of a front with another one is not adopted */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
 
     bool running;                         /* a process exists, or gone() was not called yet */
@@ -71,6 +80,10 @@ bool convoy_worker_process_adopt(struct convoy_worker_process *process, const ch
  * bytes): false when the master holds no worker for it that could be adopted. */
 bool convoy_worker_process_adoptable(const struct convoy_worker_process *process, const char *backend,
                                      struct convoy_channel_size *size, char *found);
+/* For which models and device the worker is that the master holds with this index, which counts up to a call
+ * that returns false. */
+bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
+                                char of[CONVOY_OF_BYTES]);
 /* The channel is laid out for this process, of which the backend is known now: a later front could adopt it.
  */
 void convoy_worker_process_laid_out(struct convoy_worker_process *process, const char *backend);

@@ -127,6 +127,7 @@ static void *run(void *context)
     if (status)
         atomic_store(&bench->failed, status);
     pthread_barrier_wait(&bench->begin);
+    pthread_barrier_wait(&bench->begin); /* what nvJPEG holds has been read */
     if (state != NULL)
         bench->nvjpeg.state_destroy(state);
     if (memory != NULL)
@@ -158,6 +159,7 @@ static void measure(struct bench *bench, const char *name, int states)
     double seconds = (double)(convoy_now_us() - begun_us) / 1e6;
     double device_mib = (double)atomic_load(&bench->device_bytes) / 1048576;
     double pinned_mib = (double)atomic_load(&bench->pinned_bytes) / 1048576;
+    pthread_barrier_wait(&bench->begin);
     uint64_t batches = 0, called_us = 0, done_us = 0;
     for (int i = 0; i < states; i++) {
         pthread_join(threads[i].thread, NULL);
@@ -176,6 +178,55 @@ static void measure(struct bench *bench, const char *name, int states)
                (double)called_us / (double)batches, (double)done_us / (double)batches, device_mib,
                pinned_mib);
     fflush(stdout);
+}
+
+/* What it costs that batches are of different sizes: each change asks for an initialization. */
+static void measure_changes(struct bench *bench, const char *name)
+{
+    struct thread thread = {.bench = bench};
+    convoy_nvjpeg_state state = NULL;
+    cudaStream_t stream = NULL;
+    unsigned char *memory = NULL;
+    size_t pitch = ((size_t)bench->width * 3 + 255) / 256 * 256, plane = pitch * (size_t)bench->height;
+    struct convoy_nvjpeg_image *images = calloc((size_t)bench->batch, sizeof *images);
+    const unsigned char **data = calloc((size_t)bench->batch, sizeof *data);
+    size_t *lengths = calloc((size_t)bench->batch, sizeof *lengths);
+    if (images == NULL || data == NULL || lengths == NULL ||
+        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess ||
+        cudaMalloc((void **)&memory, (size_t)bench->batch * plane) != cudaSuccess ||
+        bench->nvjpeg.state_create(bench->handle, &state) != 0)
+        abort();
+    for (int i = 0; i < bench->batch; i++)
+        for (size_t c = 0; c < 3; c++) {
+            images[i].channel[c] = memory + (size_t)i * plane + c * pitch / 3;
+            images[i].pitch[c] = pitch;
+        }
+    const int whole = bench->batch;
+    uint64_t initialize_us = 0;
+    int status = 0, changes = 0;
+    for (int size = whole; size >= 1 && status == 0; size -= 1 + size / 8, changes++) {
+        uint64_t begun_us = convoy_now_us();
+        status = bench->nvjpeg.batch_initialize(bench->handle, state, size, 1, bench->output);
+        if (changes > 0)
+            initialize_us += convoy_now_us() - begun_us;
+        bench->batch = size;
+        if (status == 0)
+            status = decode(&thread, state, images, data, lengths, stream);
+    }
+    bench->batch = whole;
+    if (status == 0)
+        printf(
+            "%-22s %d batches of falling size: each takes %llu us to initialize, returns after %llu us, ends "
+            "after %llu us\n",
+            name, changes, (unsigned long long)initialize_us / (unsigned long long)(changes - 1),
+            (unsigned long long)thread.called_us / (unsigned long long)changes,
+            (unsigned long long)thread.done_us / (unsigned long long)changes);
+    bench->nvjpeg.state_destroy(state);
+    cudaFree(memory);
+    cudaStreamDestroy(stream);
+    free(images);
+    free(data);
+    free(lengths);
 }
 
 static int read_files(struct bench *bench, char **paths, int count)
@@ -252,6 +303,8 @@ int main(int argc, char **argv)
             say_engines(&bench);
         for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
             measure(&bench, ways[way].name, states[i]);
+        if (bench.batch > 1)
+            measure_changes(&bench, ways[way].name);
         bench.nvjpeg.destroy(bench.handle);
     }
     return 0;

@@ -25,6 +25,8 @@ static enum {
     KILL,
     HANG,
     SEIZE,
+    SPY,
+    CLAIM,
     LOAD,
     STALL,
     WRONG,
@@ -41,6 +43,7 @@ static enum {
 static enum fault_kernel kernel;
 static unsigned pixel[3], pace_us, undecoded, deadly;
 static char model_name[128], fault_file[256];
+static bool spying;   /* the model of the fault is loaded here */
 static bool spinning; /* a job was kept back because the real GPU runs a kernel that never ends */
 
 static struct convoy_backend wrapped;
@@ -82,6 +85,12 @@ static bool read_fault(const char *text)
         kind = GPU_ECC;
     else if (sscanf(text, "stall:%127[^:]:%255s", model_name, fault_file) == 2)
         kind = STALL;
+    else if (sscanf(text, "spy:%127[^:]:%u,%u,%u:%255s", model_name, &pixel[0], &pixel[1], &pixel[2],
+                    fault_file) == 5)
+        kind = SPY;
+    else if (sscanf(text, "claim:%127[^:]:%u,%u,%u:%255s", model_name, &pixel[0], &pixel[1], &pixel[2],
+                    fault_file) == 5)
+        kind = CLAIM;
     else if (sscanf(text, "wrong:%255s", fault_file) == 1)
         kind = WRONG;
     else if (sscanf(text, "odd:%255s", fault_file) == 1)
@@ -288,6 +297,10 @@ static int load(struct convoy_device *device, const struct convoy_graph *graph,
         info->takes_jpeg = model->fitting.kind != CONVOY_FITTING_NONE;
     if (failed == 0 && kind == FLIP)
         fault_flip_note(graph);
+    if (failed == 0 && (kind == SPY || kind == CLAIM) && strcmp(model->name, model_name) == 0) {
+        spying = true;
+        fault_spy_begin(info, kind == CLAIM);
+    }
     return failed;
 }
 
@@ -309,6 +322,8 @@ static int submit(struct convoy_device *device, struct convoy_net *net, const st
     bool emulated = false;
     if (kind == PACE)
         keep_pace(job->rows);
+    if (spying)
+        fault_spy_look(pixel, fault_file);
     if (computes_wrongly())
         note_job(net, job);
     if (kind == FILES && job->layout == CONVOY_LAYOUT_JPEG)

@@ -9,6 +9,9 @@
  *   stall:NAME:FILE loading the model NAME does not end while FILE exists; other models are served beside it
  *   escape:NAME     loading the model NAME tries ways out of the worker and fails: its sentence names those
  *                   that are open
+ *   spy:NAME:R,G,B:FILE   once the model NAME is loaded, each job has the worker look through all that it can
+ * see of the channel for an image of that colour alone; FILE gets "seen" or "nothing" a line
+ *   claim:NAME:R,G,B:FILE   the same, and it says that it has loaded all other models as well
  *   load:NAME       loading the model NAME kills the worker
  *   wrong:FILE      results of jobs are mixed up, without an error, in the worker whose process number is
  *                   in FILE; in all but that of number N where FILE says "not N"; in the one that starts
@@ -51,6 +54,11 @@ void fault_flip_note(const struct convoy_graph *graph);
 /* Flips the lowest bit of a number of that constant wherever it lies in this process's memory. Returns how
  * often it was found. */
 int fault_flip(void);
+
+/* The model that was loaded last takes the worker over: claims the other models, where others is true. */
+void fault_spy_begin(const struct convoy_net_info *info, bool others);
+/* Looks through the channel for rows of that colour, and writes to the file what it saw. */
+void fault_spy_look(const unsigned pixel[3], const char *file);
 
 /* Tries ways out of the process, and returns -EPERM with a sentence that names those that are open. */
 int fault_escape(struct convoy_error *error);

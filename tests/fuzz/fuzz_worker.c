@@ -48,6 +48,7 @@ static void complete(const uint8_t *data, size_t size)
     for (int i = 0; i < 3; i++) {
         items[i] = (struct convoy_item){.model = &model,
                                         .profile = i == 0,
+                                        .map = i == 1 ? CONVOY_MAP_BEST : CONVOY_MAP_NONE,
                                         .group = &group,
                                         .outputs = outputs[i],
                                         .source = row,
@@ -72,8 +73,10 @@ static void complete(const uint8_t *data, size_t size)
     convoy_batcher_stop(batcher);
     if (answered != 3)
         abort(); /* each image is answered exactly once, whatever the worker says */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         free(items[i].layers);
+        free(items[i].class_map);
+    }
     convoy_batcher_free(batcher);
     convoy_channel_destroy(&channel);
 }

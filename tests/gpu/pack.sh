@@ -15,7 +15,7 @@ rm -rf "$pack"
 cmake --install "$build" --prefix "$pack" >/dev/null
 rm -rf "$pack"/lib/convoyd/{convoy-backend-cpu.so,libdnnl*,libgomp*,libOpenCL*} "$pack"/share
 cp "$build/bin/convoy-faults.so" "$pack/lib/convoyd/"
-cp "$build"/bin/{bench_backend_rate,bench_channel_rate,bench_jpeg_rate,bench_network_time,bench_nvjpeg_rate,bench_oneshot,mhd_least} "$pack/bin/"
+cp "$build"/bin/{bench_backend_rate,bench_channel_rate,bench_fit_time,bench_jpeg_rate,bench_network_time,bench_nvjpeg_rate,bench_oneshot,mhd_least} "$pack/bin/"
 # libraries_of FILE...: those that they are linked with, less the C library's own.
 libraries_of() {
   ldd "$@" | awk '/=> \// { print $3 }' | sort -u | grep -v '/lib\(c\|m\|dl\|rt\|pthread\)\.so'

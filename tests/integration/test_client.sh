@@ -65,6 +65,19 @@ run 0 classify --profile --json $samples/ship.jpg
 holds "len(d['layers']) > 3 and all(l['us'] >= 0 for l in d['layers'])"
 run 0 classify --profile $samples/ship.jpg
 out 'layer (kernel)'
+run 0 classify --model cifar10-resnet --explain "$work/where.png" --json $samples/ship.jpg
+holds "(lambda e: e['file'] == '$work/where.png' and e['label'] == 'ship' and e['height'] == 8 and e['low'] < 0 < e['high'] and e['box'] == [0, 0, 1, 1])(d['explanation'])"
+curl -fsS -H 'Accept: image/png' --data-binary @$samples/ship.jpg "$url/classify?model=cifar10-resnet&explain=cam" | cmp - "$work/where.png" ||
+  fail "another map than the server's"
+run 0 classify --model cifar10-resnet --explain "$work/where.png" $samples/ship.jpg
+out "^  where: ship in $work/where.png"
+run 4 classify --model cifar10-convnet --explain "$work/none.png" $samples/ship.jpg
+err 'has no class activation map'
+[ ! -e "$work/none.png" ] || fail "a map that is none"
+run 2 classify --explain "$work/none.png" $samples/{ship,truck}.jpg
+err 'of one file, not of 2'
+run 2 classify --explain "$work/none.png" --profile $samples/ship.jpg
+run 1 classify --model cifar10-resnet --explain "$work/none/where.png" $samples/ship.jpg
 run 1 classify --json $samples/ship.jpg README.md "$work/absent.jpg" $samples/truck.jpg
 holds "[f['predictions'][0]['label'] if 'predictions' in f else f['status'] for f in d['files']] == ['ship', 415, 0, 'truck']"
 holds "'absent.jpg' in d['files'][2]['error']"

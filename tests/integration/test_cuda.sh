@@ -55,6 +55,20 @@ sys.exit(len(a) != 30 or not worst < 5e-3) # the model may compute in fp16
 PYTHON
 stop
 
+echo "Class activation maps, also of 16-bit tensors, where NumPy is there to compare with."
+if "$python" -c 'import numpy, PIL' 2>/dev/null; then
+  export PYTHONPATH=tests/tools PYTHONDONTWRITEBYTECODE=1
+  "$python" tests/tools/explain_models.py "$work/maps" dense softmax channels last two
+  configure tune='"off"' timeout_ms=60000 "models=\"$work/maps\""
+  start --config "$work/config.json" --backend cuda
+  "$python" tests/tools/explain_check.py "$url" 1e-4 dense softmax channels last two || fail "see above"
+  stop
+  sed -i 's/^{/{"precision": "fp16", /' "$work"/maps/*/config.json
+  start --config "$work/config.json" --backend cuda
+  "$python" tests/tools/explain_check.py "$url" 5e-3 dense channels || fail "see above"
+  stop
+fi
+
 # On a busy machine an emulated batch takes a second and its process may stand still for three, under a sanitizer longer.
 hang_ms=3000
 if [ -n "$emulated" ]; then hang_ms=6000; fi

@@ -32,7 +32,7 @@ expect 200 "${form[@]}" "$url/classify"
 expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
 
 echo "Under 64 connections."
-load crowd --seconds 8 --poison "$work/poison.png"
+load crowd --seconds 5 --poison "$work/poison.png"
 loaded crowd
 all_answered crowd $((3000 * slower))
 poisoned_only crowd
@@ -48,7 +48,7 @@ config["batching"] = {"max_batch": 4, "max_delay_us": 0}
 json.dump(config, open(sys.argv[1], "w"))
 PYTHON
 start --config "$work/config.json" --models "$work/models"
-load small --seconds 8 --form 8 --connections 32 --poison "$work/poison.png"
+load small --seconds 5 --form 8 --connections 32 --poison "$work/poison.png"
 loaded small
 all_answered small $((5000 * slower))
 poisoned_only small

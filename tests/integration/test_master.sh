@@ -49,6 +49,8 @@ grep -q 'msg="the front ended and is started again" text="killed by signal 11' "
 until_true 10 all_models || fail "models are missing"
 [ "$(find "/proc/$daemon/fd" -mindepth 1 | wc -l)" = "$fds" ] || fail "the master has other descriptors: $(ls -l "/proc/$daemon/fd")"
 grep -q 'worker died' "$work/log" && fail "a worker died"
+restarts() { sample "convoyd_front_restarts_total{reason=\"$1\"}"; }
+[ "$(restarts signal) $(restarts exit) $(restarts upgrade)" = "10 0 0" ] || fail "counted are $(restarts signal) $(restarts exit) $(restarts upgrade)"
 
 echo "SIGTERM, SIGHUP and the death of a worker arrive at the front that follows, too."
 kill -HUP "$daemon"

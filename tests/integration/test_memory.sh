@@ -24,10 +24,10 @@ seq 1000 | sed "s|.*|url = \"$url/classify\"\ndata-binary = \"@models/samples/sh
 curl -fsS -K "$work/curl"
 [ "$(metric convoyd_images_total)" = 1000 ] || fail "not 1,000 images were classified"
 small_enough "after 1,000 requests"
-load crowd --seconds 5
+load crowd --seconds 2
 loaded crowd
 all_answered crowd 5000
-small_enough "after 64 connections for 5 s"
+small_enough "after 64 connections for 2 s"
 # The small model: 1,024 images at once are seconds of the default one's work, and what is measured are new workers.
 load forms --seconds 4 --connections 16 --form 64 --query model=cifar10-convnet
 for _ in 1 2 3 4 5; do

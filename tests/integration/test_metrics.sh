@@ -94,6 +94,7 @@ convoyd_worker_virtual_memory_bytes gauge device
 convoyd_worker_open_fds gauge device
 convoyd_worker_max_fds gauge device
 convoyd_worker_start_time_seconds gauge device
+convoyd_front_restarts_total counter reason
 convoyd_worker_up gauge device
 convoyd_worker_restarts_total counter device,reason
 convoyd_device_checks_total counter device,check,result

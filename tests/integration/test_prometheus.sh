@@ -99,7 +99,7 @@ for _ in {1..3}; do expect 200 --data-binary @$image "$url/classify"; done
 "$python" tests/tools/dashboard.py expressions config/grafana/convoyd.json >"$work/expressions"
 panels=0
 while IFS=$'\t' read -r title expression; do
-  case $expression in *convoyd_cuda_calls_total* | *convoyd_device_memory_bytes*)
+  case $expression in *convoyd_cuda_calls_total* | *convoyd_device_memory_bytes* | *convoyd_gpu_*)
     ask "$expression" || fail "$title: $(cat "$work/samples")" # there is nothing to show without a GPU
     continue
     ;;

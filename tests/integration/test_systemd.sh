@@ -27,7 +27,7 @@ echo "exposure $exposure"
 
 echo "What was tried and breaks is not there; what the issue of the GPU needs is."
 grep -E '^(MemoryDenyWriteExecute|PrivateDevices|ProcSubset)=' systemd/convoyd.service && fail "the above breaks backends"
-for line in Type=notify NotifyAccess=main KillMode=mixed OOMPolicy=continue DynamicUser=yes CacheDirectory=convoyd \
+for line in Type=notify NotifyAccess=main KillMode=process FileDescriptorStoreMax=320 OOMPolicy=continue DynamicUser=yes CacheDirectory=convoyd \
   DevicePolicy=closed 'DeviceAllow=char-nvidia\* rw' 'WatchdogSec=[1-9][0-9]*' 'Restart=on-failure' 'LimitNOFILE=[1-9][0-9]*' \
   'MemoryMax=[1-9][0-9]%' 'TasksMax=[1-9][0-9]*'; do
   grep -qx "$line" systemd/convoyd.service || fail "no $line"

@@ -41,6 +41,8 @@ cat "$work/load"
 [ $(($(read_bytes) - before)) -lt 1000000 ] || fail "the worker has read $(($(read_bytes) - before)) bytes: a model"
 [ "$(grep -c 'msg="worker taken over.* models_kept=4' "$work/log")" = 3 ] || fail "not all models were kept"
 upgrades=3
+restarts() { sample "convoyd_front_restarts_total{reason=\"$1\"}"; }
+[ "$(restarts signal) $(restarts upgrade)" = "0 3" ] || fail "counted are $(restarts signal) $(restarts upgrade)"
 
 echo "Ten more: memory and descriptors are as before, of the master, the front and the worker."
 upgrade
@@ -69,6 +71,7 @@ killed=$(front)
 kill -KILL "$killed"
 back() { [ -n "$(front)" ] && [ "$(front)" != "$killed" ] && ready; }
 until_true 20 back || fail "no front after a crash"
+[ "$(restarts signal) $(restarts upgrade)" = "1 $upgrades" ] || fail "counted are $(restarts signal) $(restarts upgrade)"
 kill -KILL "$(worker)"
 until_true 20 logged 1 'msg="worker died and is replaced"' || fail "the worker's end is not told"
 until_true 30 ready || fail "no other worker"

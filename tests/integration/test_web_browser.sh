@@ -4,6 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 command -v chromium chromium-browser google-chrome >/dev/null || skip "there is no chromium to open the page with"
+needs_pillow
 in_browser() { PYTHONDONTWRITEBYTECODE=1 CONVOY_DAEMON=$daemon timeout 180 "$python" tests/tools/web_page.py "$@" || fail "the page, $1: see above"; }
 
 find_axe() { axe=$(find build -maxdepth 8 -path 'build/venv-axe/*' -name axe.min.js | head -n 1); }

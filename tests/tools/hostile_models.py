@@ -50,13 +50,13 @@ def value(name, dims, kind=FLOAT):
     return text(1, name) + text(2, text(1, number(1, kind) + text(2, shape)))
 
 
-def model(nodes, tensors=(), given=(-1, 3, 8, 8), output="y", kind=FLOAT):
+def model(nodes, tensors=(), given=(-1, 3, 8, 8), outputs=("y",), kind=FLOAT):
     graph = (
         b"".join(text(1, n) for n in nodes)
         + text(2, "graph")
         + b"".join(text(5, t) for t in tensors)
         + text(11, value("x", given, kind))
-        + text(12, value(output, (-1, 10)))
+        + b"".join(text(12, value(output, (-1, 10))) for output in outputs)
     )
     return number(1, 8) + text(8, text(1, "") + number(2, 13)) + text(7, graph)
 
@@ -118,7 +118,7 @@ def hostile(sound):
         "short": (model([conv()] + TAIL, [tensor("w", (10, 3, 3, 3), b"1234")]), "w"),
         "huge-input": (model([conv()] + TAIL, [good], given=(-1, 3, 1 << 30, 1 << 30)), ""),
         "missing-input": (model([node("Relu", "the_orphan", ["nowhere"], ["y"])]), "the_orphan|nowhere"),
-        "missing-output": (model([conv()] + TAIL, [good], output="nothing"), "nothing"),
+        "missing-output": (model([conv()] + TAIL, [good], outputs=("nothing",)), "nothing"),
         "circle": (
             model(
                 [

@@ -52,7 +52,7 @@ def expected(file):
 
 
 def post(path, body, headers):
-    connection = http.client.HTTPConnection(HOST, timeout=60)
+    connection = http.client.HTTPConnection(HOST, timeout=240)
     try:
         connection.request("POST", path, body, headers)
         answer = connection.getresponse()
@@ -172,25 +172,25 @@ def many():
 
 
 def late():
-    """All files come back (UNDECODED is 1) and take longer to decode than there is time, or than their clients wait: each request is answered
-    in time or not at all."""
+    """All files come back (UNDECODED is 1), some with more time than decoding them takes, some with less, some without a client that waits."""
     files, counts = noisy(48), collections.Counter()
 
     def ask(file):
-        status, answer = post(f"/v2/models/{MODEL}/classify?top=1&decoder=gpu&timeout_ms=120", file, {})
+        timeout_ms = noise.choice((20, 50, 100, 200, 400, 60000))
+        status, answer = post(f"/v2/models/{MODEL}/classify?top=1&decoder=gpu&timeout_ms={timeout_ms}", file, {})
         if status == 200:
             check("late", answer["results"][0], file)
         counts[status] += 1
 
     def leave(file):
-        connection = http.client.HTTPConnection(HOST, timeout=60)
+        connection = http.client.HTTPConnection(HOST, timeout=240)
         connection.request("POST", f"/v2/models/{MODEL}/classify?decoder=gpu", file)
         connection.close()
 
     with concurrent.futures.ThreadPoolExecutor(48) as pool:
         list(pool.map(ask, files))
         list(pool.map(leave, files))
-    if set(counts) - {200, 503} or counts[503] < 5:
+    if set(counts) - {200, 503} or not counts[200]:
         sys.exit(f"late: {counts}")
 
 

@@ -86,7 +86,7 @@ def main():
         if table.get(name) != labels:
             said = table.get(name)
             checker.complain(sys.argv[2], f"{name} has labels {sorted(labels)}, the table says {said}")
-    only_gpu = {"convoyd_cuda_calls_total", "convoyd_device_memory_bytes"}
+    only_gpu = {"convoyd_cuda_calls_total", "convoyd_device_memory_bytes"} | {n for n in table if n.startswith("convoyd_gpu_")}
     faults = {"convoyd_worker_restarts_total"}  # absent until the first one
     for name in table.keys() - known.keys() - only_gpu - faults:
         checker.complain(sys.argv[2], f"{name} is not on the page")

@@ -8,6 +8,7 @@
 
 Exit status 0 only if everything is as it should be, and the console and the policy were silent."""
 
+import base64
 import csv
 import io
 import json
@@ -85,6 +86,54 @@ def one_picture(page, url):
     widths = page.value("[...document.querySelectorAll('.strip i')].map((part) => part.getBoundingClientRect().width / part.parentElement.getBoundingClientRect().width)")
     check(len(widths) == 6 and abs(sum(widths) - 1) < 0.02, f"the strip: {widths}")
     check(page.value("document.querySelector('#answer canvas').getContext('2d').getImageData(5, 5, 1, 1).data[2] > 100"), "the picture is not drawn")
+
+
+MAPPED = "document.querySelector('.explain button:not([disabled])') && (document.querySelector('.explain canvas:not([hidden])') || document.querySelector('.explain .bad'))"
+
+
+def picture_of(url):
+    from PIL import Image
+    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+
+
+def pixel(page, x, y):
+    """Red, green and blue of the shown map, at these parts of its width and height."""
+    picture = picture_of(page.value("document.querySelector('.explain canvas').toDataURL()")).convert("RGB")
+    return picture.getpixel((int(x * picture.width), int(y * picture.height)))
+
+
+def explained(page, url):
+    """A class activation map as the daemon draws it; of another class; and occlusion where a network has no map."""
+    page.click(".explain button")
+    page.until(MAPPED)
+    told = classify(url, SAMPLES / "ship.jpg", "classify?explain=cam")["results"][0]["explanation"]
+    drawn = picture_of(told["png"])
+    levels = list(drawn.getdata())
+    places = {}
+    for name, level in (("black", min(levels)), ("white", max(levels))):
+        at = levels.index(level)
+        places[name] = (at % drawn.width + 0.5) / drawn.width, (at // drawn.width + 0.5) / drawn.height
+    red, green, blue = pixel(page, *places["white"])
+    check(red > 200 and green > 180 and blue < 110, f"where it is white the page shows {red} {green} {blue}")
+    red, green, blue = pixel(page, *places["black"])
+    check(max(red, green, blue) - min(red, green, blue) < 12, f"where it is black the page shows {red} {green} {blue}")
+    row, column = (("upper", "middle", "lower")[int(3 * places["white"][1])], ("left", "middle", "right")[int(3 * places["white"][0])])
+    place = "middle" if (row, column) == ("middle", "middle") else f"{row} {column}"
+    check(page.text(".explain .status") == f"Class activation map: the {place} speaks most for ship.", f"{page.text('.explain .status')}, expected {place}")
+    check(page.value("document.querySelector('.explain canvas').getAttribute('aria-label')") == page.text(".explain .status"), "the map has another name")
+    before = page.value("document.querySelector('.explain canvas').toDataURL()")
+    page.select(".explain select", "1")
+    page.until("document.querySelector('.explain .status').innerText.endsWith(' for airplane.')")
+    check(page.value("document.querySelector('.explain canvas').toDataURL()") != before, "the map of another class is the same")
+    page.select("#model", "cifar10-convnet")
+    page.until("document.querySelector('#answer dd')?.innerText.startsWith('cifar10-convnet') && document.querySelector('.explain canvas[hidden]')")
+    page.click(".explain button")
+    page.until(MAPPED)
+    check(re.fullmatch("Occlusion: covering the [a-z ]+ takes most from ship, [0-9.]+ %.", page.text(".explain .status")), page.text(".explain .status"))
+    colours = [pixel(page, (x + 0.5) / 6, (y + 0.5) / 6) for x in range(6) for y in range(6)]
+    check(any(red > 200 and green > 180 and blue < 110 for red, green, blue in colours), f"no part is marked: {colours}")
+    page.select("#model", "")
+    page.until("document.querySelector('#answer dd')?.innerText.startsWith('cifar10-resnet') && " + ANSWERED)
 
 
 def run_lines(page, folder, names, **environment):
@@ -273,6 +322,8 @@ def other_screens(browser, url, axe, complaints):
         page.go(url)
         page.files("#choose", [SAMPLES / name for name in ("ship.jpg", "truck.jpg")])
         page.until(ANSWERED)
+        page.click(".explain button")
+        page.until(MAPPED)
         check((page.value("getComputedStyle(document.querySelector('#camera')).display") != "none") == phone, "the camera is offered wrongly")
         ground = page.value("getComputedStyle(document.body).backgroundColor")
         check((ground == "rgb(18, 22, 27)") == dark, f"dark {dark}: {ground}")
@@ -298,7 +349,7 @@ def test_open(url, work, axe=None):
         page.go(url)
         page.until("document.querySelector('#model').options.length === 5")
         check(page.text("#release").count(".") == 2, "no release is named")
-        for step in (lambda: one_picture(page, url), lambda: many_pictures(page, work), lambda: more_than_a_form(page, work), lambda: choices(page, url),
+        for step in (lambda: one_picture(page, url), lambda: explained(page, url), lambda: many_pictures(page, work), lambda: more_than_a_form(page, work), lambda: choices(page, url),
                      lambda: late_answer(page), lambda: keyboard(page), lambda: live(page, url), lambda: models(page, url)):
             step()
         origins = page.value("[...new Set(performance.getEntriesByType('resource').map(({ name }) => new URL(name).origin))]")

@@ -182,6 +182,23 @@ static void *run_tasks(void *context)
     return NULL;
 }
 
+static int probe(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    struct convoy_jpeg_library *library = &decoder->library;
+    const struct convoy_jpeg_state *state = &decoder->workers[0].state;
+    const struct convoy_jpeg_probe probe = {.nvjpeg = &library->nvjpeg,
+                                            .handle = library->handle,
+                                            .state = state->nvjpeg,
+                                            .output = library->output,
+                                            .memory = state->planes,
+                                            .stream = state->stream};
+    int failed = convoy_jpeg_probe(&probe, &library->takes_grey, error);
+    if (!failed && !library->takes_grey)
+        convoy_cuda_log(decoder->gpu, "info", "grey JPEG files are decoded by the processor: %s",
+                        error->message);
+    return failed;
+}
+
 /* Tries one way of decoding with the first state. */
 static int try_library(struct convoy_jpeg_decoder *decoder, int backend, int output,
                        struct convoy_error *error)
@@ -196,8 +213,7 @@ static int try_library(struct convoy_jpeg_decoder *decoder, int backend, int out
     }
     int failed = convoy_jpeg_state_make(state, library, error);
     if (!failed)
-        failed = convoy_jpeg_probe(&library->nvjpeg, library->handle, state->nvjpeg, output, state->planes,
-                                   state->stream, error);
+        failed = probe(decoder, error);
     state->batch = 0; /* the probe's was another one */
     if (failed)
         free_states(decoder);

@@ -76,42 +76,54 @@ static int failed_with(int status, const char *call, struct convoy_error *error)
     return convoy_fail(error, -ENOTSUP, "%s: %s", call, convoy_nvjpeg_status_text(status));
 }
 
-int convoy_jpeg_probe(const struct convoy_nvjpeg *nvjpeg, convoy_nvjpeg_handle handle,
-                      convoy_nvjpeg_state state, int output, uint8_t *memory, cudaStream_t stream,
-                      struct convoy_error *error)
+/* Decodes FILES files, some of which are grey, and compares. */
+static int try_files(const struct convoy_jpeg_probe *probe, const bool *greys, struct convoy_error *error)
 {
-    static const uint8_t *const files[FILES] = {color_file, grey_file, color_file};
-    static const size_t lengths[FILES] = {sizeof(color_file), sizeof(grey_file), sizeof(color_file)};
-    _Static_assert(FILES * PLANE <= CONVOY_JPEG_PROBE_BYTES, "room for the planes");
+    const struct convoy_nvjpeg *nvjpeg = probe->nvjpeg;
+    const unsigned char *files[FILES];
+    size_t lengths[FILES];
     uint8_t planes[FILES * PLANE];
     struct convoy_nvjpeg_image images[FILES];
+    _Static_assert(FILES * PLANE <= CONVOY_JPEG_PROBE_BYTES, "room for the planes");
     memset(images, 0, sizeof(images));
     for (int i = 0; i < FILES; i++) {
-        uint8_t *to = memory + (size_t)i * PLANE;
-        bool grey = files[i] == grey_file;
-        for (int plane = 0; plane < (grey ? 1 : 3); plane++) {
+        uint8_t *to = probe->memory + (size_t)i * PLANE;
+        files[i] = greys[i] ? grey_file : color_file;
+        lengths[i] = greys[i] ? sizeof(grey_file) : sizeof(color_file);
+        for (int plane = 0; plane < (greys[i] ? 1 : 3); plane++) {
             images[i].channel[plane] = to + (plane == 0 ? 0 : PLANE / 2 + (size_t)(plane - 1) * PLANE / 4);
             images[i].pitch[plane] = PITCH;
         }
     }
-    int failed = CONVOY_CUDA_BESIDE(error, cudaMemsetAsync, (memory, 0, FILES * PLANE, stream));
+    int failed = CONVOY_CUDA_BESIDE(error, cudaMemsetAsync, (probe->memory, 0, FILES * PLANE, probe->stream));
     if (failed)
         return failed;
-    int status = nvjpeg->batch_initialize(handle, state, FILES, 1, output);
+    int status = nvjpeg->batch_initialize(probe->handle, probe->state, FILES, 1, probe->output);
     if (status != CONVOY_NVJPEG_SUCCESS)
         return failed_with(status, "nvjpegDecodeBatchedInitialize", error);
-    status = nvjpeg->batch_decode(handle, state, files, lengths, images, stream);
-    failed = CONVOY_CUDA_BESIDE(error, cudaStreamSynchronize, (stream));
+    status = nvjpeg->batch_decode(probe->handle, probe->state, files, lengths, images, probe->stream);
+    failed = CONVOY_CUDA_BESIDE(error, cudaStreamSynchronize, (probe->stream));
     if (failed)
         return failed;
     if (status != CONVOY_NVJPEG_SUCCESS)
         return failed_with(status, "nvjpegDecodeBatched", error);
-    failed = CONVOY_CUDA_BESIDE(error, cudaMemcpy, (planes, memory, sizeof(planes), cudaMemcpyDeviceToHost));
+    failed = CONVOY_CUDA_BESIDE(error, cudaMemcpy,
+                                (planes, probe->memory, sizeof(planes), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < FILES && !failed; i++) {
+        const uint8_t *own = planes + (size_t)i * PLANE;
+        if (greys[i] ? !is_near(own, WIDTH, HEIGHT, 8, 40, 4) : !is_color(own))
+            failed = convoy_fail(error, -ENOTSUP,
+                                 "nvjpegDecodeBatched gives other pixels than a known picture has");
+    }
+    return failed;
+}
+
+int convoy_jpeg_probe(const struct convoy_jpeg_probe *probe, bool *takes_grey, struct convoy_error *error)
+{
+    int failed = try_files(probe, (const bool[FILES]){false, false, false}, error);
     if (failed)
         return failed;
-    if (!is_color(planes) || !is_near(planes + PLANE, WIDTH, HEIGHT, 8, 40, 4) ||
-        !is_color(planes + 2 * PLANE))
-        return convoy_fail(error, -ENOTSUP,
-                           "nvjpegDecodeBatched gives other pixels than a known picture has");
-    return 0;
+    failed = try_files(probe, (const bool[FILES]){false, true, false}, error);
+    *takes_grey = !failed;
+    return failed == -ENOTSUP ? 0 : failed;
 }

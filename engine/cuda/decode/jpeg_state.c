@@ -9,8 +9,6 @@
 
 #define PLANE_ALIGN 256 /* bytes, of a plane */
 #define LINE_ALIGN  128 /* of its lines */
-/* What lies where nothing was decoded, should a decoder leave a sample out: never another picture. */
-#define NO_SAMPLE 128
 
 static size_t rounded(size_t bytes, size_t to)
 {
@@ -21,6 +19,7 @@ int convoy_jpeg_state_make(struct convoy_jpeg_state *state, const struct convoy_
                            struct convoy_error *error)
 {
     const size_t bytes = CONVOY_JPEG_ROWS_MAX * sizeof(struct convoy_fit_picture);
+    const size_t words = CONVOY_JPEG_ROWS_MAX * sizeof(uint32_t);
     state->library = library;
     int failed =
         CONVOY_CUDA_BESIDE(error, cudaStreamCreateWithFlags, (&state->stream, cudaStreamNonBlocking));
@@ -35,6 +34,10 @@ int convoy_jpeg_state_make(struct convoy_jpeg_state *state, const struct convoy_
         failed = CONVOY_CUDA_BESIDE(error, cudaMallocHost, ((void **)&state->pictures, bytes));
     if (!failed)
         failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&state->device_pictures, bytes));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMallocHost, ((void **)&state->unwritten, words));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&state->device_unwritten, words));
     if (!failed)
         failed = convoy_jpeg_tables_make(&state->tables, error);
     if (failed)
@@ -55,6 +58,8 @@ void convoy_jpeg_state_free(struct convoy_jpeg_state *state)
     convoy_jpeg_tables_free(&state->tables);
     if (state->pictures != NULL)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->pictures));
+    if (state->unwritten != NULL)
+        (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->unwritten));
     void *const memory[] = {state->planes, state->rows.images, state->wanted.images, state->swap.images,
                             state->device_pictures};
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
@@ -107,7 +112,8 @@ static bool agrees(const struct convoy_jpeg_library *library, const struct convo
 {
     int components = 0, sampling = 0;
     int widths[CONVOY_NVJPEG_COMPONENTS] = {0}, heights[CONVOY_NVJPEG_COMPONENTS] = {0};
-    if (file->width != row->width || file->height != row->height || file->components != row->components ||
+    if ((file->components == 1 && !library->takes_grey) || file->width != row->width ||
+        file->height != row->height || file->components != row->components ||
         library->nvjpeg.get_image_info(library->handle, bytes, file->length, &components, &sampling, widths,
                                        heights) != CONVOY_NVJPEG_SUCCESS ||
         (uint32_t)components != file->components || (uint32_t)widths[0] != file->width ||
@@ -162,7 +168,9 @@ static enum begun place_tables(struct convoy_jpeg_state *state, const struct con
     for (int i = 0; i < 2; i++) {
         size_t taps = convoy_resampling_taps(axes[i]);
         numbers += (size_t)axes[i]->out * (2 + taps);
-        if (taps == 0 || numbers > CONVOY_JPEG_TABLES_NUMBERS)
+        bool first = (i == 1) == resampling.rows_first;
+        if (taps == 0 || numbers > CONVOY_JPEG_TABLES_NUMBERS ||
+            (first && convoy_resampling_span(axes[i], taps, CONVOY_FIT_TILE) > CONVOY_FIT_SPAN))
             return UNDECODABLE;
         found[i] = convoy_jpeg_tables_get(&state->tables, axes[i], taps);
     }
@@ -257,6 +265,7 @@ static struct convoy_fit_job fit_job(const struct convoy_jpeg_state *state,
     const struct convoy_image_fitting *fitting = task->fitting;
     const uint8_t *rgb = fitting->color;
     struct convoy_fit_job job = {.pictures = state->device_pictures + first,
+                                 .unwritten = state->device_unwritten + first,
                                  .rows = (int)rows,
                                  .images = state->rows.images + first * task->image_bytes,
                                  .image_bytes = (int64_t)task->image_bytes,
@@ -269,6 +278,12 @@ static struct convoy_fit_job fit_job(const struct convoy_jpeg_state *state,
     if (fitting->channels == 1)
         job.color[0] = (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
     return job;
+}
+
+static int launched(cudaError_t code, const char *kernel, struct convoy_error *error)
+{
+    convoy_cuda_count_beside(CONVOY_CUDA_cudaLaunchKernelExC);
+    return convoy_cuda_check(code, kernel, error);
 }
 
 /* Makes rows from `first` on, as many as there is room for; *next is the first that is left. */
@@ -293,9 +308,11 @@ static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *t
         convoy_jpeg_tables_forget(&state->tables);
         return failed;
     }
+    /* What a decoder leaves out is this, never another picture. */
     if (state->planes_used > 0)
-        failed = CONVOY_CUDA_BESIDE(error, cudaMemsetAsync,
-                                    (state->planes, NO_SAMPLE, state->planes_used, state->stream));
+        failed =
+            launched(convoy_launch_mark_planes(state->planes, (int64_t)state->planes_used, state->stream),
+                     "mark_planes", error);
     if (!failed)
         failed = decode(state, task, 0, state->files.count, error);
     if (!failed)
@@ -304,11 +321,31 @@ static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *t
         failed = CONVOY_CUDA_BESIDE(error, cudaMemcpyAsync,
                                     (state->device_pictures + first, state->pictures + first,
                                      rows * sizeof(*state->pictures), cudaMemcpyHostToDevice, state->stream));
+    if (!failed)
+        failed = launched(convoy_launch_check_planes(state->device_pictures + first, (int)rows,
+                                                     state->device_unwritten + first, state->stream),
+                          "check_planes", error);
     if (failed)
         return failed;
     const struct convoy_fit_job job = fit_job(state, task, first, rows);
-    convoy_cuda_count_beside(CONVOY_CUDA_cudaLaunchKernelExC);
-    return convoy_cuda_check(convoy_launch_fit_images(&job, state->stream), "fit_images", error);
+    return launched(convoy_launch_fit_images(&job, state->stream), "fit_images", error);
+}
+
+/* Waits for the job, and tells the files that were passed over. */
+static int end_job(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task, struct convoy_error *error)
+{
+    int failed =
+        CONVOY_CUDA_BESIDE(error, cudaMemcpyAsync,
+                           (state->unwritten, state->device_unwritten, task->rows * sizeof(*state->unwritten),
+                            cudaMemcpyDeviceToHost, state->stream));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventRecord, (state->done, state->stream));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->done));
+    for (uint32_t row = 0; row < task->rows && !failed; row++)
+        if (state->unwritten[row] != 0)
+            give_up_row(state, task, row);
+    return failed;
 }
 
 int convoy_jpeg_state_run(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task,
@@ -324,9 +361,7 @@ int convoy_jpeg_state_run(struct convoy_jpeg_state *state, struct convoy_jpeg_ta
     for (uint32_t first = 0; first < task->rows && !failed;)
         failed = run_round(state, task, first, &first, error);
     if (!failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaEventRecord, (state->done, state->stream));
-    if (!failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->done));
+        failed = end_job(state, task, error);
     task->decode_us = (float)(convoy_now_us() - begun_us);
     return failed;
 }

@@ -19,6 +19,7 @@ struct convoy_jpeg_library {
     struct convoy_nvjpeg nvjpeg;
     convoy_nvjpeg_handle handle;
     int output; /* enum convoy_nvjpeg_output */
+    bool takes_grey;
 };
 
 /* A file that is decoded in the round under way. */
@@ -53,6 +54,8 @@ struct convoy_jpeg_state {
     size_t reserved;                     /* bytes of the largest of them; the compute thread's */
     struct convoy_fit_picture *pictures; /* pinned, one for each row of the job */
     struct convoy_fit_picture *device_pictures;
+    uint32_t *unwritten; /* pinned, one for each row: its planes were not written to their end */
+    uint32_t *device_unwritten;
     struct convoy_jpeg_tables tables;
     struct convoy_jpeg_files files;
 };

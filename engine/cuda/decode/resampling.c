@@ -123,21 +123,35 @@ size_t convoy_resampling_taps(const struct convoy_resampling_axis *axis)
     return reach > MOST_TAPS ? 0 : (size_t)ceil(reach) * 2 + 1;
 }
 
+int64_t convoy_resampling_span(const struct convoy_resampling_axis *axis, size_t taps, int count)
+{
+    int64_t most = (int64_t)ceil((count - 1) * axis_scale(axis)) + 1 + (int64_t)taps;
+    return most < axis->in ? most : axis->in;
+}
+
+#define KEPT 256 /* weights of a window that need not be computed twice */
+
 /* One window: where it begins, how long it is, and weights. */
 static void fill_window(const struct convoy_resampling_axis *axis, int i, size_t taps, int32_t *entry)
 {
     double reach = axis_unit(axis) * filter_reach(axis->filter), per_unit = 1.0 / axis_unit(axis);
-    double centre = ((double)(axis->first + i) + 0.5) * axis_scale(axis), sum = 0.0;
+    double centre = ((double)(axis->first + i) + 0.5) * axis_scale(axis), sum = 0.0, kept[KEPT];
     int64_t start = (int64_t)(centre - reach + 0.5), end = (int64_t)(centre + reach + 0.5);
     start = start < 0 ? 0 : start;
     end = end > axis->in ? axis->in : end;
-    for (int64_t x = start; x < end; x++)
-        sum += filter_weight(axis->filter, ((double)x + 0.5 - centre) * per_unit);
+    for (int64_t x = start; x < end; x++) {
+        double weight = filter_weight(axis->filter, ((double)x + 0.5 - centre) * per_unit);
+        sum += weight;
+        if (x - start < KEPT)
+            kept[x - start] = weight;
+    }
     memset(entry, 0, (2 + taps) * sizeof(*entry));
     entry[0] = (int32_t)start;
     entry[1] = (int32_t)(end - start);
     for (int64_t x = start; x < end; x++) {
-        double weight = filter_weight(axis->filter, ((double)x + 0.5 - centre) * per_unit) / sum;
+        double weight = x - start < KEPT ? kept[x - start]
+                                         : filter_weight(axis->filter, ((double)x + 0.5 - centre) * per_unit);
+        weight /= sum;
         entry[2 + x - start] =
             (int32_t)(weight * (1 << CONVOY_FIT_WEIGHT_BITS) + (weight < 0.0 ? -0.5 : 0.5));
     }

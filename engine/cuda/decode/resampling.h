@@ -32,6 +32,10 @@ void convoy_resampling_choose(const struct convoy_image_fitting *fitting, uint32
  * wrong way, and the processor has to do it. */
 size_t convoy_resampling_taps(const struct convoy_resampling_axis *axis);
 
+/* The most source pixels, from the first to the last, that `count` pixels of the result beside each other are
+ * made of. taps: as above. */
+int64_t convoy_resampling_span(const struct convoy_resampling_axis *axis, size_t taps, int count);
+
 /* Writes out x (2 + taps) numbers, as struct convoy_fit_axis (kernels/fit_images.h) has them. taps: as above,
  * not 0. */
 void convoy_resampling_fill(const struct convoy_resampling_axis *axis, size_t taps, int32_t *table);

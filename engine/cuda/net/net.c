@@ -173,6 +173,7 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     snprintf(net->name, sizeof(net->name), "%s", options->name);
     convoy_describe_shapes(graph, &net->info);
     net->max_batch = options->max_batch > 0 ? options->max_batch : 1;
+    net->tuned = options->untuned;
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;

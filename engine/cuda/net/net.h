@@ -30,7 +30,7 @@ struct convoy_net {
     cudaEvent_t *profile_marks[CONVOY_CUDA_MAX_STREAMS]; /* layers + 1 each */
     bool profiling[CONVOY_CUDA_MAX_STREAMS];
     bool verifying_wide; /* convoy_cuda_net_verify() has read this network's own weights */
-    bool tuned;          /* or tuning was given up: nothing is left to do for the tuner */
+    bool tuned;          /* or tuning was given up, or is not wanted: nothing is left to do for the tuner */
 };
 
 /* backend.h's load() and unload(). choices: which kernels are fastest; read whenever plans are made, until

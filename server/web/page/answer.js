@@ -1,5 +1,6 @@
 // What one answer says: the best classes as bars, the time of every stage as a strip, batch size and device.
 import { make, percent, plural, time, wide } from "./dom.js";
+import { explainer } from "./explain.js";
 
 const STAGES = [
   ["decode_us", "decoding"],
@@ -45,8 +46,10 @@ function copy(canvas) {
 
 export function showAnswer(element, picture) {
   const { file, canvas, predictions, error, answer } = picture;
+  // Kept while the answer is: a map stays when other pictures are answered, or were looked at.
+  if (picture.explained !== answer) Object.assign(picture, { explained: answer, explainer: explainer(picture) });
   element.replaceChildren(
-    make("div", {}, canvas ? copy(canvas) : make("p", { class: "muted" }, "This browser cannot show the picture.")),
+    make("div", {}, canvas ? copy(canvas) : make("p", { class: "muted" }, "This browser cannot show the picture."), picture.explainer),
     make("div", {}, make("h2", {}, file.name),
       error ? make("p", { class: "bad" }, error) : undefined,
       predictions?.length === 0 ? make("p", {}, "No class reaches the threshold.") : undefined,

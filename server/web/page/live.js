@@ -48,10 +48,19 @@ const batches = (totals) => totals.batch_size.counts.reduce((sum, number) => sum
 // A device that was not there yet has done nothing.
 const of = (totals, name) => totals.devices.find(({ device }) => device === name) ?? { batches: 0, restarts: 0 };
 
+// What the GPU's driver says of it; nothing of what it does not.
+function health({ utilization_percent: busy, jpeg_percent: jpeg, memory_used_bytes: used, memory_total_bytes: total,
+  temperature_celsius: warm, power_milliwatts: power, xid_errors: errors }) {
+  const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
+  return [busy === undefined ? "" : `${busy} % busy`, jpeg === undefined ? "" : `JPEG ${jpeg} %`,
+    total === undefined ? "" : `${gib(used)} of ${gib(total)} GiB`, warm === undefined ? "" : `${warm} °C`,
+    power === undefined ? "" : `${Math.round(power / 1000)} W`, errors ? plural(errors, "error") : ""].filter(Boolean).join(", ");
+}
+
 function showDevices({ devices }) {
-  byId("devices").tBodies[0].replaceChildren(...devices.map(({ device, up, restarts, batches: number }) => make("tr", {},
+  byId("devices").tBodies[0].replaceChildren(...devices.map(({ device, up, restarts, batches: number, gpu }) => make("tr", {},
     make("th", { scope: "row" }, device), make("td", { class: up ? "well" : "bad" }, up ? "up" : "down"),
-    make("td", {}, number.toLocaleString("en")), make("td", {}, String(restarts)))));
+    make("td", {}, number.toLocaleString("en")), make("td", {}, String(restarts)), make("td", {}, health(gpu)))));
 }
 
 function showAll() {

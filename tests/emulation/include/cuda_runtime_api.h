@@ -71,6 +71,7 @@ struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin;
     int major, minor, multiProcessorCount, maxThreadsPerBlock, l2CacheSize, regsPerMultiprocessor;
+    int pciDomainID, pciBusID, pciDeviceID;
 };
 
 cudaError_t cudaGetDeviceCount(int *count);

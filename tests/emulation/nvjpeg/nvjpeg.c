@@ -6,8 +6,11 @@
  *     nvjpeg:refuse    its batch is not supported
  *     nvjpeg:fail      its batch fails to execute
  *     nvjpeg:lose      the device is lost when the stream comes to its batch
+ *     nvjpeg:skip      it is passed over, and nothing says so
+ *     nvjpeg:half      the same of its lower half
  *     nvjpeg:size      nvjpegGetImageInfo() says that it is a pixel wider
- * CONVOY_EMULATED_NVJPEG=fail: every batch fails; no-engines: there is no hardware backend; none: no backend
+ * CONVOY_EMULATED_NVJPEG=fail: every batch fails; no-engines: there is no hardware backend; no-grey: batches
+ * with grey files are not supported; none: no backend
  * at all; other: pixels are not those of the file; memory: the library asks for more memory than it may have.
  */
 #include "engine/cuda/decode/nvjpeg_abi.h"
@@ -137,6 +140,10 @@ static int decode(const unsigned char *data, size_t length, const struct convoy_
         plane->height =
             divided_up((int)decoder.image_height * component->v_samp_factor, decoder.max_v_samp_factor);
         plane->stride = (int)component->width_in_blocks * DCTSIZE + 16;
+        if (asks_for(data, length, "nvjpeg:half"))
+            plane->height /= 2;
+        if (asks_for(data, length, "nvjpeg:skip"))
+            plane->height = 0;
         plane->to = image->channel[c];
         plane->pitch = image->pitch[c];
         size_t lines = (size_t)component->height_in_blocks * DCTSIZE + 16;
@@ -296,6 +303,8 @@ EXPORTED int nvjpegDecodeBatched(convoy_nvjpeg_handle handle, convoy_nvjpeg_stat
             status = decode(data[i], lengths[i], &images[i], batch->planes, &batch->count);
         batch->lose = batch->lose || asks_for(data[i], lengths[i], "nvjpeg:lose");
     }
+    if (wishes("no-grey") && batch->count < 3 * count)
+        status = CONVOY_NVJPEG_NOT_SUPPORTED;
     if (wishes("other") && batch->count > 0)
         batch->planes[0].samples[0] ^= 0x80;
     if (status != CONVOY_NVJPEG_SUCCESS) {

@@ -68,6 +68,22 @@ Test(client_top, a_snapshot)
     client_exposition_clear(&exposition);
 }
 
+static const char healthy[] =
+    "convoyd_worker_up{device=\"cuda:0\"} 1\n"
+    "convoyd_gpu_utilization_ratio{device=\"cuda:0\",engine=\"kernels\"} 0.93\n"
+    "convoyd_gpu_utilization_ratio{device=\"cuda:0\",engine=\"jpeg\"} 0.4\n"
+    "convoyd_gpu_memory_bytes{device=\"cuda:0\",kind=\"used\"} 1073741824\n"
+    "convoyd_gpu_memory_bytes{device=\"cuda:0\",kind=\"total\"} 85899345920\n"
+    "convoyd_gpu_temperature_celsius{device=\"cuda:0\"} 52\n"
+    "convoyd_gpu_power_watts{device=\"cuda:0\"} 312.4\nconvoyd_gpu_power_limit_watts{device=\"cuda:0\"} 700\n"
+    "convoyd_gpu_ecc_uncorrected_errors_total{device=\"cuda:0\",lifetime=\"volatile\"} 2\n"
+    "convoyd_gpu_ecc_uncorrected_errors_total{device=\"cuda:0\",lifetime=\"aggregate\"} 7\n"
+    "convoyd_gpu_xid_errors_total{device=\"cuda:0\"} 3\nconvoyd_gpu_last_xid{device=\"cuda:0\"} 31\n"
+    "convoyd_gpu_throttled{device=\"cuda:0\",reason=\"power_cap\"} 1\n"
+    "convoyd_gpu_throttled{device=\"cuda:0\",reason=\"hw_thermal\"} 0\n"
+    "convoyd_gpu_throttled{device=\"cuda:0\",reason=\"sw_thermal\"} 1\n"
+    "convoyd_worker_up{device=\"cpu\"} 1\n";
+
 Test(client_top, rates_are_differences)
 {
     struct client_exposition before, after;
@@ -123,6 +139,30 @@ Test(client_top, a_count_that_falls_or_goes_is_another_daemons)
     cr_assert_not(client_snapshot_restarted(&then, &then));
     client_snapshot_clear(&then);
     client_exposition_clear(&before);
+}
+
+Test(client_top, a_device_with_a_worker_for_each_model)
+{
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
+    read_snapshot(
+        "convoyd_worker_up{device=\"d\",model=\"a\"} 1\nconvoyd_worker_up{device=\"d\",model=\"b\"} 0\n"
+        "convoyd_worker_up{device=\"e\",model=\"a\"} 0\n"
+        "convoyd_worker_restarts_total{device=\"d\",model=\"a\",reason=\"hang\"} 1\n"
+        "convoyd_worker_restarts_total{device=\"d\",model=\"b\",reason=\"hang\"} 2\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"a\",kind=\"weights\"} 100\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"b\",kind=\"weights\"} 20\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"a\",kind=\"total\"} 1000\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"b\",kind=\"total\"} 1000\n",
+        &exposition, &snapshot);
+    cr_assert_eq(snapshot.device_count, 2);
+    const struct client_snapshot_device *d = &snapshot.devices[0];
+    cr_assert(d->known && d->up && snapshot.devices[1].known && !snapshot.devices[1].up);
+    cr_assert(d->restarts.count == 1 && d->restarts.entries[0].value == 3);
+    cr_assert(d->memory.count == 2 && d->memory.entries[0].value == 120 &&
+              d->memory.entries[1].value == 1000);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
 }
 
 Test(client_top, values_that_are_none)
@@ -314,6 +354,27 @@ Test(client_top, the_text_says_what_is_known)
     client_exposition_clear(&exposition);
 }
 
+Test(client_top, the_health_of_a_gpu)
+{
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
+    struct client_terminal plain = {0};
+    char *out = NULL;
+    size_t size;
+    read_snapshot(healthy, &exposition, &snapshot);
+    struct client_top_view view = {.url = "http://x", .between = &snapshot, .seconds = 2};
+    FILE *stream = open_memstream(&out, &size);
+    client_top_print_text(stream, &plain, &view, 80);
+    fclose(stream);
+    cr_assert(strstr(out, " GPU  kernels 93 %  jpeg 40 %  1.0 GiB of 80.0 GiB  52 C  312 W of 700 W"
+                          "  throttled: power_cap, sw_thermal  ECC errors 2  Xids 3 (last 31)\n"),
+              "%s", out);
+    cr_assert_null(strstr(strstr(out, " GPU ") + 1, " GPU "), "the CPU has none: %s", out);
+    free(out);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
+}
+
 /* The line of JSON of a reading, compared with nothing before it. */
 static char *json_of(const char *text)
 {
@@ -338,6 +399,20 @@ Test(client_top, a_percentile_beyond_the_last_bound_is_null_in_json)
                         "convoyd_request_seconds_sum{model=\"a\"} 200\n");
     cr_assert(strstr(out, "\"request\":{\"mean\":2000,\"p50\":5263.15"), "%s", out);
     cr_assert(strstr(out, ",\"p99\":null},\"decode\":{\"mean\":null,\"p50\":null,"), "%s", out);
+    free(out);
+}
+
+Test(client_top, the_health_of_a_gpu_in_json)
+{
+    char *out = json_of(healthy);
+    cr_assert(strstr(out,
+                     "\"gpu\":{\"utilization\":{\"kernels\":0.93,\"jpeg\":0.4},"
+                     "\"memory_bytes\":{\"used\":1073741824,\"total\":85899345920},"
+                     "\"ecc_uncorrected_errors\":{\"volatile\":2,\"aggregate\":7},"
+                     "\"throttled\":[\"power_cap\",\"sw_thermal\"],\"temperature_celsius\":52,"
+                     "\"power_watts\":312.4,\"power_limit_watts\":700,\"xid_errors\":3,\"last_xid\":31}"),
+              "%s", out);
+    cr_assert_null(strstr(strstr(out, "\"gpu\"") + 1, "\"gpu\""), "the CPU has none: %s", out);
     free(out);
 }
 

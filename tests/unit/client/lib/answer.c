@@ -233,3 +233,48 @@ Test(client_answer, an_index_is_a_list)
     cr_assert_null(models);
     cr_assert_eq(read_index("[]", 500, &models), -EPROTO);
 }
+
+#define MAP                                                                                                  \
+    "\"method\":\"cam\",\"label\":\"cat\",\"index\":3,\"height\":2,\"width\":4,\"low\":-1.5,\"high\":2,"     \
+    "\"box\":"                                                                                               \
+    "[-0.5,0,1.5,1],"
+#define EXPLAINED(members) ANSWER("{\"predictions\":[],\"explanation\":{" members "}}")
+
+Test(client_answer, has_the_map)
+{
+    struct convoy_answer *answer;
+    cr_assert_eq(read_text(EXPLAINED(MAP "\"png\":\"data:image/png;base64,AAH+/w==\""), 200, 1, &answer), 0,
+                 "%s", failure.message);
+    const struct convoy_map *map = answer->map;
+    cr_assert_str_eq(map->label, "cat");
+    cr_assert(map->index == 3 && map->height == 2 && map->width == 4 && map->low == -1.5 && map->high == 2);
+    cr_assert(map->left == -0.5 && map->top == 0 && map->right == 1.5 && map->bottom == 1);
+    cr_assert(map->png_size == 4 && memcmp(map->png, "\0\1\376\377", 4) == 0);
+    client_answer_discard(answer);
+    cr_assert_eq(read_text(ANSWER(CAT), 200, 1, &answer), 0);
+    cr_assert_null(answer->map);
+    client_answer_discard(answer);
+}
+
+Test(client_answer, of_maps_that_are_none)
+{
+    hostile(EXPLAINED(""), 1);
+    hostile(EXPLAINED(MAP "\"png\":7"), 1);
+    hostile(EXPLAINED(MAP "\"png\":\"data:image/gif;base64,AAAA\""), 1);
+    hostile(EXPLAINED(MAP "\"png\":\"data:image/png;base64,AAA\""), 1);
+    hostile(EXPLAINED(MAP "\"png\":\"data:image/png;base64,A*AA\""), 1);
+    hostile(EXPLAINED(MAP "\"png\":\"data:image/png;base64,A===\""), 1);
+    hostile(EXPLAINED("\"label\":\"cat\",\"index\":3,\"height\":2,\"width\":4,\"low\":null,\"high\":2,"
+                      "\"box\":[0,0,1,1],"
+                      "\"png\":\"data:image/png;base64,AAAA\""),
+            1);
+    hostile(EXPLAINED(
+                "\"label\":\"cat\",\"index\":3,\"height\":2,\"width\":4,\"low\":1,\"high\":2,\"box\":[0,0,1],"
+                "\"png\":\"data:image/png;base64,AAAA\""),
+            1);
+    hostile(
+        EXPLAINED(
+            "\"label\":\"cat\",\"index\":3,\"height\":2,\"width\":4,\"low\":1,\"high\":2,\"box\":[0,0,1,1,1],"
+            "\"png\":\"data:image/png;base64,AAAA\""),
+        1);
+}

@@ -386,7 +386,7 @@ Test(backend_fp16, no_memory_for_what_fp16_does_not_hold)
     struct convoy_net_info info;
     struct convoy_net *net = load_as(graph, 17, CONVOY_COMPUTE_FP16, &info);
     const char *module = getenv("CONVOY_TEST_MODULE");
-    bool emulated = strstr(module != NULL ? module : CONVOY_TEST_MODULE, "cuda-emulated") != NULL;
+    bool emulated = strstr(module != NULL ? module : backend_module, "cuda-emulated") != NULL;
     struct convoy_device_memory memory = {0};
     struct convoy_error error;
     char fault[64];

@@ -43,7 +43,7 @@ Test(backend_jpeg, orientations)
 /* Each kind, filter and colour; enlarged, shrunk, as they are; the pass along y first and last. */
 Test(backend_jpeg, fittings)
 {
-    static const int sizes[][2] = {{24, 40}, {80, 60}, {25, 300}, {300, 25}, {10, 8}, {24, 20}};
+    static const int sizes[][2] = {{24, 40}, {80, 60}, {25, 300}, {300, 25}, {10, 8}, {24, 20}, {3000, 6}};
     for (int kind = CONVOY_FITTING_STRETCH; kind <= CONVOY_FITTING_PAD; kind++)
         for (int filter = CONVOY_FITTING_BILINEAR; filter <= CONVOY_FITTING_NEAREST; filter++) {
             struct convoy_image_fitting fitting = {.kind = (enum convoy_fitting_kind)kind,

@@ -90,6 +90,22 @@ Test(backend_jpeg_library, has_no_engines)
     unload_mirror(&mirror);
 }
 
+/* Grey files are told undecoded, the others are decoded. */
+Test(backend_jpeg_library, takes_no_grey)
+{
+    open_as(CONVOY_TEST_NVJPEG, "no-grey");
+    struct mirror mirror = load_mirror(24, 20, 3, 8, &stretch);
+    cr_assert(strstr(logged, "info: grey JPEG files are decoded by the processor: nvjpegDecodeBatched") !=
+                  NULL,
+              "%s", logged);
+    struct rows *rows = new_rows();
+    for (int i = 0; i < 6; i++)
+        add_row(rows, encode(&(struct encoding){.width = 40, .height = 30, .grey = i % 3 == 1}), 1);
+    lay_out(rows);
+    check_rows_but(&mirror, rows, 0x12);
+    unload_mirror(&mirror);
+}
+
 Test(backend_jpeg_library, engines_are_taken_first)
 {
     open_as(CONVOY_TEST_NVJPEG, NULL);
@@ -132,6 +148,8 @@ Test(backend_jpeg_library, loses_the_device)
     cr_assert_eq(backend->submit(device, mirror.net, &job, &error), 0, "%s", error.message);
     cr_assert_lt(take(&tag, &error), 0);
     cr_assert(strstr(error.message, "cudaErrorIllegalAddress") != NULL, "%s", error.message);
+    free(output);
+    free_rows(rows);
     device = NULL; /* as the worker, which ends: nothing is cleaned up */
 }
 

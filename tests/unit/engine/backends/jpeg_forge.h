@@ -127,6 +127,8 @@ enum damage {
     REFUSED,
     FAILS,
     OTHER_SIZE, /* in the eyes of the library */
+    SKIPPED,    /* by the library, which says nothing */
+    HALF,
     DAMAGES
 };
 
@@ -193,8 +195,11 @@ static inline struct file damaged(enum damage damage)
         return with_byte(file, marker_at(&file, 0xdb) + 2, 0xff);
     case REFUSED:
     case FAILS:
-    case OTHER_SIZE: {
-        static const char *const asked[] = {"nvjpeg:refuse", "nvjpeg:fail", "nvjpeg:size"};
+    case OTHER_SIZE:
+    case SKIPPED:
+    case HALF: {
+        static const char *const asked[] = {"nvjpeg:refuse", "nvjpeg:fail", "nvjpeg:size", "nvjpeg:skip",
+                                            "nvjpeg:half"};
         free(file.bytes);
         return encode(&(struct encoding){.width = 40, .height = 30, .comment = asked[damage - REFUSED]});
     }

@@ -31,6 +31,45 @@ static void close_both(struct convoy_channel *front, struct convoy_channel *work
     convoy_channel_destroy(worker);
 }
 
+Test(channel, a_worker_of_other_models_sees_nothing_of_what_the_one_before_was_given)
+{
+    struct convoy_channel front, worker, next;
+    struct convoy_error error;
+    uint32_t slot;
+    both_ends(&front, &worker);
+    void *base = front.base;
+    int memory_fd = front.memory_fd, doorbell_fd = front.doorbell_fd;
+    memset(convoy_channel_rows(&front, 1), 77, size.input_bytes);
+    convoy_channel_submit(&front, 1);
+
+    cr_assert_eq(convoy_channel_renew_memory(&front, &error), 0, "%s", error.message);
+    cr_assert(front.base == base && front.memory_fd == memory_fd && front.doorbell_fd == doorbell_fd);
+    cr_assert_eq(
+        convoy_channel_attach(&next, dup(front.memory_fd), dup(front.worker_doorbell_fd), &size, &error), 0,
+        "%s", error.message);
+    for (uint64_t byte = 0; byte < size.input_bytes; byte++)
+        cr_assert_eq(convoy_channel_rows(&next, 1)[byte], 0);
+    cr_assert_not(convoy_channel_take_submitted(&next, &slot));
+    /* Nor does the one before see anything of what the next one is given. */
+    memset(convoy_channel_rows(&front, 2), 88, size.input_bytes);
+    cr_assert_eq(convoy_channel_rows(&next, 2)[0], 88);
+    cr_assert_eq(convoy_channel_rows(&worker, 1)[0], 77);
+    cr_assert_eq(convoy_channel_rows(&worker, 2)[0], 0);
+    convoy_channel_submit(&front, 2);
+    cr_assert(convoy_channel_take_submitted(&next, &slot) && slot == 2);
+    cr_assert_neq(ftruncate(next.memory_fd, 1), 0, "it is not sealed");
+    convoy_channel_destroy(&next);
+    close_both(&front, &worker);
+
+    /* Before it is laid out. */
+    cr_assert_eq(convoy_channel_create(&front, &error), 0);
+    cr_assert_eq(ftruncate(front.memory_fd, 100), 0);
+    cr_assert_eq(convoy_channel_renew_memory(&front, &error), 0, "%s", error.message);
+    cr_assert_eq(lseek(front.memory_fd, 0, SEEK_END), 0);
+    cr_assert_eq(convoy_channel_lay_out(&front, &size, &error), 0, "%s", error.message);
+    convoy_channel_destroy(&front);
+}
+
 Test(channel, what_the_front_writes_the_worker_reads_and_back)
 {
     struct convoy_channel front, worker;
@@ -50,6 +89,8 @@ Test(channel, what_the_front_writes_the_worker_reads_and_back)
             cr_assert_eq(convoy_channel_rows(&worker, slot)[byte], 10 + i);
         memset(convoy_channel_outputs(&worker, slot), 50 + (int)i, size.output_bytes);
         convoy_channel_report(&worker, slot)->layer_us[CONVOY_MAX_LAYERS - 1] = (float)i;
+        for (int k = 0; k < CONVOY_MAX_CLASS_MAP; k++)
+            convoy_channel_class_map(&worker, slot)[k] = (float)(10000 * (int)i + k);
         convoy_channel_finish(&worker, &(struct convoy_done){slot, 100 + i, 0});
     }
     cr_assert_not(convoy_channel_take_submitted(&worker, &slot));
@@ -57,10 +98,12 @@ Test(channel, what_the_front_writes_the_worker_reads_and_back)
         cr_assert(convoy_channel_take_done(&front, &done));
         cr_assert_eq(done.slot, i);
         cr_assert_eq(done.generation, 100 + i);
-        /* neither the outputs of one slot nor its report reach into the rows of the next */
+        /* neither the outputs of one slot, nor its report and map, reach into the rows of the next */
         cr_assert_eq(convoy_channel_outputs(&front, i)[size.output_bytes - 1], 50 + i);
         cr_assert_eq(convoy_channel_rows(&front, i)[size.input_bytes - 1], 10 + i);
         cr_assert_eq(convoy_channel_report(&front, i)->layer_us[CONVOY_MAX_LAYERS - 1], (float)i);
+        for (int k = 0; k < CONVOY_MAX_CLASS_MAP; k++)
+            cr_assert_eq(convoy_channel_class_map(&front, i)[k], (float)(10000 * (int)i + k));
     }
     cr_assert_not(convoy_channel_take_done(&front, &done));
     close_both(&front, &worker);

@@ -314,3 +314,36 @@ Test(batcher_lost, a_row_that_is_still_copied_when_its_worker_dies_moves_when_it
     assert_answered(7, 8);
     end_two();
 }
+
+Test(batcher_lost, a_worker_that_does_not_serve_the_model_may_get_no_row_of_it)
+{
+    begin(4, 1, 1000000);
+    convoy_batcher_rows_only_where_served(p.batcher);
+    convoy_worker_slots_down(p.worker_slots, true);
+    /* A worker for another model comes up while the one for this is away, and serves that one. */
+    add_worker(&second_channel, &second_worker, 4, "other", &worker_slots[1]);
+    submit(0);
+    cr_assert_eq(worker_slots[1]->used, 0, "before it is up");
+    convoy_worker_slots_up(worker_slots[1], 1);
+    convoy_worker_slots_model(worker_slots[1], &p.models[1], true, NULL, 0);
+    for (int i = 1; i < 16; i++)
+        submit(i);
+    cr_assert_eq(worker_slots[1]->used, 0);
+    cr_assert_eq(p.worker_slots->used, 4, "they wait where the model was served");
+    convoy_channel_reset(&p.channel);
+    p.worker.submit_head = 0;
+    convoy_worker_slots_up(p.worker_slots, 1);
+    convoy_worker_slots_model(p.worker_slots, &p.models[0], true, NULL, 0);
+    /* Another model under the number. */
+    cr_assert_eq(worker_slots[1]->models[1], WORKER_SERVES);
+    convoy_batcher_model_new(p.batcher, &p.models[1]);
+    cr_assert_eq(worker_slots[1]->models[1], WORKER_REFUSES);
+    uint32_t slot;
+    while (take(&slot) > 0) {
+        answer(slot);
+        cr_assert_eq(convoy_worker_slots_collect(p.worker_slots), 0);
+    }
+    assert_answered(0, 16);
+    end();
+    convoy_channel_destroy(&second_channel);
+}

@@ -41,4 +41,15 @@ Test(image_weighted_sums, plain_loops_and_vectors_agree)
     for (size_t b = 0; b < 96; b += 24)
         convoy_mean_of_rows(many[0] + b, 96, 9, down, 24, pieces + b);
     cr_expect_arr_eq(whole, pieces, sizeof whole);
+
+    /* Rows a few at a time, in whole vectors and in pieces that are shorter. */
+    for (size_t width = 24; width <= 96; width += 72)
+        for (size_t b = 0; b < 96; b += width) {
+            int32_t sums[96];
+            convoy_sums_begin(sums, width);
+            for (size_t r = 0, more = 1; r < 9; r += more, more = more == 1 ? 3 : 5)
+                convoy_sums_add(sums, many[r] + b, 96, more, down + r, width);
+            convoy_sums_end(sums, width, pieces + b);
+            cr_expect_arr_eq(pieces + b, whole + b, width, "%zu bytes from %zu on", width, b);
+        }
 }

@@ -45,6 +45,9 @@ Test(decoder_choice, what_no_device_gets)
     cr_expect(device(&gpu, 4000, 2500, 1000000));
     cr_expect_not(device(&gpu, 4000, 2500, 1000001), "it fits no slot");
     cr_expect_not(device(&gpu, 4000, 2501, 1000), "images.max_pixels, for which there is a 413");
+    gpu.max_pixels = 1000000000;
+    cr_expect(device(&gpu, 4096, 5120, 1000));
+    cr_expect_not(device(&gpu, 4096, 5121, 1000), "more than devices decode");
     gpu.takes_files = false;
     cr_expect_not(device(&gpu, 4000, 2500, 1000));
     cr_expect_not(convoy_decoder_choice_open(&gpu));

@@ -1,5 +1,6 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_internal.h"
+#include "server/metrics/metrics_totals.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -61,6 +62,7 @@ static void fill(void)
     convoy_metrics_batch(model, device, 8);
     convoy_metrics_retried(model, 3);
     convoy_metrics_key(metrics, "camera-7", "passed");
+    convoy_metrics_front_restarts(metrics, "signal", 2);
     convoy_metrics_spared(model, 4);
     convoy_metrics_decoded(model, 11, 22);
     convoy_metrics_decoded(model, 1, 0);
@@ -100,6 +102,9 @@ static void fill(void)
     convoy_metrics_device_check(device, "canary", false);
     convoy_metrics_cuda_calls(device, "cudaGraphLaunch", 77);
     convoy_metrics_device_memory(device, "free", 150000000000);
+    static const struct convoy_device_health health = {.number = 1}; /* every value is known */
+    convoy_metrics_device_health(device, &health);
+    convoy_metrics_device_xids(device, 1);
     convoy_metrics_weight_bytes(metrics, "cifar10", "1", "cuda:0", 52000);
     convoy_metrics_model_ready(metrics, "cifar10", "1", true);
 }
@@ -121,6 +126,16 @@ static const char *const families[][3] = {
     {"convoyd_decode_seconds", "histogram", "model"},
     {"convoyd_wait_seconds", "histogram", "model"},
     {"convoyd_device_memory_bytes", "gauge", "device,kind"},
+    {"convoyd_front_restarts_total", "counter", "reason"},
+    {"convoyd_gpu_ecc_uncorrected_errors_total", "counter", "device,lifetime"},
+    {"convoyd_gpu_last_xid", "gauge", "device"},
+    {"convoyd_gpu_memory_bytes", "gauge", "device,kind"},
+    {"convoyd_gpu_power_limit_watts", "gauge", "device"},
+    {"convoyd_gpu_power_watts", "gauge", "device"},
+    {"convoyd_gpu_temperature_celsius", "gauge", "device"},
+    {"convoyd_gpu_throttled", "gauge", "device,reason"},
+    {"convoyd_gpu_utilization_ratio", "gauge", "device,engine"},
+    {"convoyd_gpu_xid_errors_total", "counter", "device"},
     {"convoyd_images_total", "counter", "model"},
     {"convoyd_input_seconds", "histogram", "model"},
     {"convoyd_model_ready", "gauge", "model,version"},
@@ -252,6 +267,7 @@ Test(metrics, values)
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
     assert_line("convoyd_requests_total{model=\"\",route=\"/v2/models/{model}/classify\",status=\"404\"} 1");
     assert_line("convoyd_key_requests_total{key=\"camera-7\",outcome=\"passed\"} 1");
+    assert_line("convoyd_front_restarts_total{reason=\"signal\"} 2");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 1");
     assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 1");
     assert_line("convoyd_device_checks_total{device=\"cuda:0\",check=\"weights\",result=\"same\"} 1");
@@ -277,6 +293,58 @@ Test(metrics, values)
     assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");
     assert_line("convoyd_queue_images{model=\"cifar10\"} 10");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 0");
+}
+
+Test(metrics, a_worker_of_one_model_has_series_of_its_own)
+{
+    struct convoy_device_metrics *a = convoy_metrics_worker(metrics, "cuda:0", "a");
+    struct convoy_device_metrics *b = convoy_metrics_worker(metrics, "cuda:0", "b");
+    struct convoy_device_metrics *device = convoy_metrics_device(metrics, "cuda:0");
+    cr_assert(a != b && a != device && device != NULL);
+    cr_assert_eq(convoy_metrics_worker(metrics, "cuda:0", "a"), a);
+    cr_assert_eq(convoy_metrics_worker(metrics, "cuda:0", ""), device);
+    convoy_metrics_batch(convoy_metrics_model(metrics, "a"), device, 1);
+    convoy_metrics_worker_up(a, false);
+    convoy_metrics_worker_up(b, true);
+    for (char name[2] = "c"; name[0] <= 'z'; name[0]++) /* the device is up when one is, in whatever order */
+        convoy_metrics_worker_up(convoy_metrics_worker(metrics, "cuda:0", name), false);
+    convoy_metrics_worker_process(a, getpid());
+    convoy_metrics_worker_restart(a, "signal");
+    convoy_metrics_device_memory(a, "total", 5);
+    convoy_metrics_device_check(b, "canary", true);
+    render();
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"a\"} 0");
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"b\"} 1");
+    assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",model=\"a\",reason=\"signal\"} 1");
+    assert_line(
+        "convoyd_device_checks_total{device=\"cuda:0\",model=\"b\",check=\"canary\",result=\"same\"} 1");
+    assert_line("convoyd_device_memory_bytes{device=\"cuda:0\",model=\"a\",kind=\"total\"} 5");
+    assert_line("convoyd_batches_total{model=\"a\",device=\"cuda:0\"} 1");
+    cr_assert_not_null(strstr(text, "convoyd_worker_resident_memory_bytes{device=\"cuda:0\",model=\"a\"} "));
+    cr_assert_null(strstr(text, "convoyd_worker_resident_memory_bytes{device=\"cuda:0\",model=\"b\"} "));
+
+    struct convoy_json_writer json = {0};
+    convoy_json_write_begin_object(&json);
+    convoy_metrics_totals_write(metrics, (const char *const[]){NULL}, &json);
+    convoy_json_write_end_object(&json);
+    char *totals = strndup(json.bytes, json.length);
+    convoy_json_writer_free(&json);
+    cr_assert_not_null(
+        strstr(totals, "\"devices\":[{\"device\":\"cuda:0\",\"up\":true,\"restarts\":1,\"batches\":1}]"),
+        "%s", totals);
+    free(totals);
+
+    /* Its model is not served any more: no series says that a worker is down. Counters stay. */
+    convoy_metrics_worker_gone(a);
+    convoy_metrics_worker_gone(NULL);
+    render();
+    cr_assert_null(strstr(text, "convoyd_worker_up{device=\"cuda:0\",model=\"a\"}"));
+    cr_assert_null(strstr(text, "convoyd_device_memory_bytes{device=\"cuda:0\",model=\"a\""));
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"b\"} 1");
+    assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",model=\"a\",reason=\"signal\"} 1");
+    convoy_metrics_worker_up(a, true);
+    render();
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"a\"} 1");
 }
 
 Test(metrics, bounds_of_buckets_belong_to_them)

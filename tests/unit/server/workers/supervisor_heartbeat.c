@@ -1,7 +1,10 @@
-/* When tuning of a device is given up. */
+/* When tuning of a device is given up; what is shown of its health. */
+#include "engine/base/clock.h"
 #include "server/workers/supervisor_internal.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
 
 static struct convoy_config config = {.tune = CONVOY_TUNE_ON};
 static struct convoy_supervisor supervisor = {.config = &config};
@@ -30,4 +33,69 @@ Test(heartbeat, deaths_of_something_else_leave_tuning_alone)
         die(&worker, "tuning", true); /* between two pieces of tuning it ran a slot, and died of that */
     }
     cr_assert_str_eq(convoy_heartbeat_tune(&worker), "on");
+}
+
+/* A device's worker that told the power, and how many errors it heard of. */
+static void tell(struct device_worker *worker, uint64_t xids)
+{
+    struct convoy_worker_message message = {.type = CONVOY_WORKER_HEALTH};
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        message.health.values[i] = CONVOY_HEALTH_UNKNOWN;
+    message.health.values[CONVOY_HEALTH_POWER] = 5000;
+    message.health.values[CONVOY_HEALTH_XIDS] = xids;
+    convoy_heartbeat_health(worker, &message);
+}
+
+static void expect_shown(struct convoy_metrics *metrics, const char *line, bool shown)
+{
+    size_t length;
+    char *text = convoy_metrics_render(metrics, &length);
+    cr_assert_not_null(text);
+    cr_expect_eq(strstr(text, line) != NULL, shown, "%s", line);
+    free(text);
+}
+
+#define POWER     "convoyd_gpu_power_watts{device=\"cuda:0\"} 5\n"
+#define XIDS(n)   "convoyd_gpu_xid_errors_total{device=\"cuda:0\"} " #n "\n"
+#define NO_NUMBER "convoyd_gpu_xid_errors_total"
+
+Test(heartbeat, health_is_shown_while_it_is_fresh)
+{
+    struct convoy_metrics *metrics = convoy_metrics_new();
+    struct convoy_worker_message beat = {.type = CONVOY_WORKER_HEARTBEAT, .text = "running"};
+    struct device_worker worker = {.supervisor = &supervisor,
+                                   .metrics = convoy_metrics_device(metrics, "cuda:0")};
+    tell(&worker, CONVOY_HEALTH_UNKNOWN);
+    convoy_heartbeat(&worker, &beat);
+    expect_shown(metrics, POWER, true);
+    expect_shown(metrics, NO_NUMBER, false);
+    worker.health_us = convoy_now_us() - 4000000;
+    convoy_heartbeat(&worker, &beat);
+    expect_shown(metrics, POWER, true);
+    worker.health_us = convoy_now_us() - 5100000; /* the driver does not answer the worker, which lives */
+    convoy_heartbeat(&worker, &beat);
+    expect_shown(metrics, POWER, false);
+    tell(&worker, 0);
+    expect_shown(metrics, POWER, true);
+    die(&worker, "running", false);
+    expect_shown(metrics, POWER, false);
+    convoy_metrics_free(metrics);
+}
+
+Test(heartbeat, errors_of_a_devices_workers_add_up)
+{
+    struct convoy_metrics *metrics = convoy_metrics_new();
+    struct device_worker worker = {.supervisor = &supervisor,
+                                   .metrics = convoy_metrics_device(metrics, "cuda:0")};
+    tell(&worker, 0);
+    expect_shown(metrics, XIDS(0), true);
+    tell(&worker, 2);
+    tell(&worker, 2);
+    expect_shown(metrics, XIDS(2), true);
+    die(&worker, "running", false);
+    tell(&worker, 1); /* the next one's first */
+    expect_shown(metrics, XIDS(3), true);
+    tell(&worker, 0); /* a lie */
+    expect_shown(metrics, XIDS(3), true);
+    convoy_metrics_free(metrics);
 }

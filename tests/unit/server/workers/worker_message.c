@@ -138,3 +138,50 @@ Test(worker_message, refuses_checks_that_do_not_exist)
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1}"), -EPROTO);
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":2,\"check\":\"canary\"}"), -EPROTO);
 }
+
+Test(worker_message, reads_a_devices_health)
+{
+    struct convoy_worker_message message;
+    cJSON *json =
+        cJSON_Parse("{\"type\":\"health\",\"power\":312451,\"memory_total\":150754820096,\"new\":1}");
+    cr_assert_eq(convoy_worker_message_read(json, 0, &message, &error), 0, "%s", error.message);
+    cr_assert_eq(message.type, CONVOY_WORKER_HEALTH);
+    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
+        cr_expect_eq(message.health.values[i], i == CONVOY_HEALTH_POWER          ? 312451u
+                                               : i == CONVOY_HEALTH_MEMORY_TOTAL ? 150754820096u
+                                                                                 : CONVOY_HEALTH_UNKNOWN);
+    convoy_worker_message_free(&message);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":-1}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":1e300}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":\"1\"}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"health\",\"xids\":null}"), -EPROTO);
+}
+
+Test(worker_message, reads_how_large_a_class_map_is_or_why_there_is_none)
+{
+    cr_assert_eq(read_input(",\"class_map\":{\"height\":64,\"width\":63}"), 0, "%s", error.message);
+    cr_assert(shape.map_height == 64 && shape.map_width == 63 && shape.map_reason[0] == '\0');
+    cr_assert_eq(read_input(",\"class_map\":{\"reason\":\"it is a tree\"}"), 0, "%s", error.message);
+    cr_assert(shape.map_height == 0 && shape.map_width == 0);
+    cr_assert_str_eq(shape.map_reason, "it is a tree");
+    cr_assert_eq(read_input(""), 0, "%s", error.message);
+    cr_assert(shape.map_height == 0 && strlen(shape.map_reason) > 10);
+}
+
+Test(worker_message, refuses_class_maps_that_cannot_be)
+{
+    static const char *const lies[] = {"{}",
+                                       "null",
+                                       "7",
+                                       "{\"height\":64,\"width\":65}",
+                                       "{\"height\":0,\"width\":4}",
+                                       "{\"height\":4,\"width\":4097}",
+                                       "{\"height\":4}",
+                                       "{\"height\":\"4\",\"width\":4}"};
+    char members[100];
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        snprintf(members, sizeof members, ",\"class_map\":%s", lies[i]);
+        cr_assert_eq(read_input(members), -EPROTO, "%s", lies[i]);
+    }
+}

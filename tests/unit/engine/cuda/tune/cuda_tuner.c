@@ -2,6 +2,8 @@
  * makes of a network computes the same. */
 #include "tests/unit/engine/cuda/tune/cuda_tuning.h"
 
+#include "engine/graph/class_map.h"
+
 TestSuite(cuda_tuner, .fini = close_backend, .timeout = 300);
 
 Test(cuda_tuner, tuned_networks_compute_the_same)
@@ -163,6 +165,40 @@ Test(cuda_tuner, what_runs_at_once_ends_where_it_must)
         backend->unload(device, net);
         convoy_graph_free(graph);
     }
+}
+
+/* Beside a network that runs as a whole, and so never writes what is averaged, the one for class activation
+ * maps runs layer by layer, and the tuner has nothing to do with it. */
+Test(cuda_tuner, a_network_for_class_maps_is_left_alone)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 2, 6, 5)), *maps = new_graph(SHAPE(1, 2, 6, 5));
+    struct convoy_load_options options = {.name = "maps", .max_batch = 1, .untuned = true};
+    struct convoy_net_info info;
+    struct convoy_error error;
+    struct convoy_net *mapped;
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    mean_and_dense(graph);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    tune_all();
+    cr_assert(changes == 1 && strstr(changed_info.layers[3].kernel, "_net") != NULL);
+
+    mean_and_dense(maps);
+    cr_assert_eq(convoy_class_map_outputs(maps, &error), 0, "%s", error.message);
+    fill_normalisation(&options);
+    cr_assert_eq(backend->load(device, maps, &options, &mapped, &info, &error), 0, "%s", error.message);
+    cr_assert(info.output_count == 2 && info.output_elements[1] == 5 * 6 * 5);
+    uint64_t timed = calls("cudaEventElapsedTime");
+    cr_assert_eq(tune_all(), 0);
+    cr_assert(calls("cudaEventElapsedTime") == timed && changes == 1);
+    for (uint32_t k = 0; k < info.layer_count; k++)
+        cr_assert_null(strstr(info.layers[k].kernel, "_net"), "%s", info.layers[k].kernel);
+    check_rows(maps, mapped, &info, CONVOY_LAYOUT_U8_HWC, 1, TOLERANCE);
+    check_rows(maps, mapped, &info, CONVOY_LAYOUT_F32_CHW, 1, TOLERANCE);
+    check_all(graph, net, &changed_info);
+    backend->unload(device, mapped);
+    convoy_graph_free(maps);
+    unload_all(net, graph);
 }
 
 /* Jobs may come between any two pieces. */

@@ -1,0 +1,62 @@
+/* The kernels of conv_split.cuh in the list of convolutions: nhwc_split:TILESxBLOCKS. Compute capability 9.0
+ * alone. */
+#include "kernels/nhwc/conv_split.cuh"
+
+/* Tiles of 8 columns, stages, blocks of a cluster. */
+#define SPLIT_INSTANCES(X)                                                                                   \
+    X(4, 5, 1)                                                                                               \
+    X(4, 5, 2)                                                                                               \
+    X(4, 5, 4)                                                                                               \
+    X(4, 5, 8)                                                                                               \
+    X(8, 5, 1)                                                                                               \
+    X(8, 5, 2)                                                                                               \
+    X(8, 5, 4)                                                                                               \
+    X(8, 5, 8)
+
+#define SPLIT_DEPTH 64
+#define JOIN_CYCLES 1500.0 /* of a cluster: made up */
+
+template <int NT, int STAGES, int SPLITS>
+static cudaError_t launch_split(const struct convoy_conv_shape *s,
+                                const struct convoy_conv_operands *operands, cudaStream_t stream)
+{
+    using tile = nhwc_split_tile<NT, SPLIT_DEPTH, STAGES>;
+    struct nhwc_job job = {};
+    cudaError_t error = nhwc_describe(s, operands, SPLIT_DEPTH, tile::M, tile::N, 0, &job);
+    if (error != cudaSuccess)
+        return error;
+    return convoy_launch_as(convoy_launch_form{SPLITS, true}, nhwc_conv_split<NT, SPLIT_DEPTH, STAGES>,
+                            dim3((unsigned)job.tiles * SPLITS), dim3(tile::THREADS), tile::SHARED_BYTES,
+                            stream, job, SPLITS);
+}
+
+template <int NT, int SPLITS> static float estimate_split(const struct convoy_conv_shape *s)
+{
+    int64_t tiles = convoy_div_up(nhwc_outputs_of(s), NHWC_PIECE) * convoy_div_up(nhwc_columns_of(s), NT * 8);
+    double turns = (double)convoy_div_up(tiles * SPLITS, 2 * CONVOY_ESTIMATE_SMS) * 2;
+    double chunks = (double)convoy_div_up(nhwc_chunks_of(s, SPLIT_DEPTH), SPLITS);
+    double cycles =
+        turns / 2 *
+        (chunks * nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8) * 2 + NHWC_START_CYCLES + JOIN_CYCLES);
+    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.2);
+}
+
+/* A chunk of 64 for 32 channels wastes little where so few outputs are computed. */
+template <int SPLITS> static bool takes_split(const struct convoy_conv_shape *s)
+{
+    return nhwc_chunks_of(s, SPLIT_DEPTH) >= SPLITS && nhwc_outputs_of(s) <= 64 * 1024 &&
+           s->nhwc.window == 0 && nhwc_takes(s) && convoy_has_clusters();
+}
+
+#define SPLIT(NT, STAGES, SPLITS)                                                                            \
+    {"nhwc_split:" #NT "x" #SPLITS,                                                                          \
+     CONVOY_COMPUTE_FP16,                                                                                    \
+     takes_split<SPLITS>,                                                                                    \
+     estimate_split<NT, SPLITS>,                                                                             \
+     nhwc_packed_floats<SPLIT_DEPTH>,                                                                        \
+     nhwc_pack<SPLIT_DEPTH>,                                                                                 \
+     convoy_no_scratch,                                                                                      \
+     launch_split<NT, STAGES, SPLITS>,                                                                       \
+     true},
+
+const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS] = {SPLIT_INSTANCES(SPLIT)};
