@@ -62,28 +62,34 @@ static const struct convoy_node *only_reader(const struct convoy_graph *graph, i
     return NULL;
 }
 
-/* Matrices of rows x channels, or, turned, of channels x rows, as a view of a tensor of rows. */
+/* Matrices of rows x channels, or, turned, of channels x rows, as a view of a tensor of rows or of an image.
+ */
 struct side {
     struct convoy_cuda_view view;
     int64_t channels; /* of the base */
+    int64_t plane;    /* numbers of a channel of an image; 0: the base has rows of channels */
     int rows, d;
     bool turned;
 };
 
-/* The number of the base that is a channel of a row of matrix b; -1: none. */
+/* The number of the base, as rows of channels, that is a channel of a row of matrix b; -1: none. */
 static int64_t place_of(const struct side *side, int64_t b, int64_t row, int64_t channel)
 {
     int64_t at = side->turned ? (b * side->d + channel) * side->rows + row
                               : (b * side->rows + row) * side->d + channel;
     int64_t unit = side->view.unit, from = side->view.map[at / unit];
-    return from < 0 ? -1 : from * unit + at % unit;
+    if (from < 0)
+        return -1;
+    from = from * unit + at % unit;
+    return side->plane > 0 ? from % side->plane * side->channels + from / side->plane : from;
 }
 
 static bool is_whole(const struct side *side, int64_t matrices)
 {
     for (int64_t b = 0; b < matrices; b++)
         for (int64_t row = 0; row < side->rows; row++) {
-            int64_t first = place_of(side, b, row, 0), step = side->turned ? 1 : side->view.unit;
+            int64_t first = place_of(side, b, row, 0),
+                    step = side->turned || side->plane > 0 ? 1 : side->view.unit;
             if (first < 0 || first % 8 != 0 || first % side->channels + side->d > side->channels ||
                 first % side->channels != place_of(side, b, 0, 0) % side->channels)
                 return false;
@@ -158,7 +164,7 @@ static bool trace_side(struct convoy_cuda_tracer *tracer, int tensor, struct sid
     int64_t unit = convoy_cuda_view_unit(tracer, tensor);
     return unit > 0 && (side->turned ? side->rows : side->d) % unit == 0 &&
            convoy_cuda_view_trace(tracer, tensor, unit, &side->view) &&
-           tracer->channels[side->view.base] == CONVOY_CUDA_CHANNELS_LAST;
+           tracer->channels[side->view.base] != CONVOY_CUDA_CHANNELS_NONE;
 }
 
 /* Keys come transposed: what was transposed is easier to follow, by whole rows. */
@@ -192,17 +198,21 @@ static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side 
     return trace_side(tracer, turned < 0 ? keys : turned, side);
 }
 
-/* The tensor of rows that shows all of the result, and nothing else does: its map is turned around. */
+/* The tensor of rows, or the image, that shows all of the result, and nothing else does: its map is turned
+ * around. */
 static bool trace_result(struct convoy_cuda_tracer *tracer, int tensor, const int *readers, struct side *side)
 {
     const struct convoy_graph *graph = tracer->graph;
     struct convoy_cuda_view *view = &side->view;
-    int to = -1;
+    int to = -1, image = -1;
     for (const struct convoy_node *next = only_reader(graph, tensor, readers);
          next != NULL && (next->op == CONVOY_OP_RESHAPE || next->op == CONVOY_OP_TRANSPOSE);
          next = only_reader(graph, next->output, readers))
         if (tracer->channels[next->output] == CONVOY_CUDA_CHANNELS_LAST)
             to = next->output;
+        else if (tracer->channels[next->output] == CONVOY_CUDA_CHANNELS_FIRST)
+            image = next->output;
+    to = to < 0 ? image : to;
     int64_t unit = to < 0 ? 0 : convoy_cuda_view_unit(tracer, to);
     if (unit < 1 || side->d % unit != 0 || !convoy_cuda_view_trace(tracer, to, unit, view) ||
         view->base != tensor)
@@ -267,7 +277,11 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
     s->scale = (float)(scale * sides[0].view.scale * sides[1].view.scale);
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++) {
         const struct convoy_shape *shape = &graph->tensors[sides[i].view.base].shape;
-        sides[i].channels = shape->dims[shape->rank - 1];
+        enum convoy_cuda_channels where = tracer->channels[sides[i].view.base];
+        if (!convoy_cuda_channels_and_pixels(shape, where, &sides[i].channels, &sides[i].plane))
+            return false;
+        if (where == CONVOY_CUDA_CHANNELS_LAST)
+            sides[i].plane = 0;
         if (sides[i].channels % 8 != 0 || !is_whole(&sides[i], matrices))
             return false;
     }

@@ -1,6 +1,6 @@
 /* Attention as exporters write it: two matrix products with a softmax between them. Where queries, keys and
- * values are rows of channels in 16 bits, seen through whatever only moves them (view.h), one kernel does all
- * of that (kernels/nhwc.h). */
+ * values are rows of channels or images in 16 bits, seen through whatever only moves them (view.h), one
+ * kernel does all of that (kernels/nhwc.h). */
 #ifndef CONVOY_ENGINE_CUDA_ATTENTION_H
 #define CONVOY_ENGINE_CUDA_ATTENTION_H
 
@@ -11,7 +11,7 @@
 
 struct convoy_cuda_attention {
     struct convoy_nhwc_attention shape;           /* without n and what depends on pixels in memory */
-    int tensor[CONVOY_CUDA_ATTENTION_SIDES];      /* rows of channels */
+    int tensor[CONVOY_CUDA_ATTENTION_SIDES];      /* rows of channels, or images: a pixel is a row */
     int64_t channel[CONVOY_CUDA_ATTENTION_SIDES]; /* of the first head */
     int32_t *rows[CONVOY_CUDA_ATTENTION_SIDES];   /* windows x rows: which row of the tensor; owned */
     float *bias; /* windows (one if bias_window is 0) x heads x queries x bias_query; owned; or NULL */

@@ -263,3 +263,37 @@ Test(backend_attention, as_swin_has_it)
     check_kernels(swin(32, 2), 3, 0, 0, 1);
     check_graph_as(swin(32, 2), CONVOY_COMPUTE_FP32, 1e-4);
 }
+
+/* Of an image that convolutions made and read, as CoAtNet has it: each head has its queries, keys and values
+ * side by side. */
+static struct convoy_graph *attention_of_images(int64_t heads, int64_t d)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 5, 4));
+    int64_t T = 20;
+    int x = add_conv(graph, graph->input, heads * d, 1, 1, CONV1, true), part[3];
+    int y =
+        add_reshape(graph, add_conv(graph, x, 3 * heads * d, 1, 1, CONV1, true), SHAPE(1, heads, 3 * d, T));
+    for (int i = 0; i < 3; i++)
+        part[i] = add_slice(graph, y, 2, i * d, d);
+    int scale = add_constant(graph, FIXED(1), 0);
+    graph->tensors[scale].data[0] = 0.5f;
+    part[0] = add_binary(graph, add_transpose(graph, part[0], (const int[]){0, 1, 3, 2}), scale, CONVOY_MUL);
+    part[1] = add_binary(graph, part[1], scale, CONVOY_MUL);
+    part[2] = add_transpose(graph, part[2], (const int[]){0, 1, 3, 2});
+    int s = add_activation(graph, SHAPE(1, heads, T, T));
+    add_node(graph, CONVOY_OP_MATMUL, s, 2, part);
+    s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, T, T), 1), CONVOY_ADD);
+    y = add_activation(graph, SHAPE(1, heads, T, d));
+    add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){add_softmax(graph, s, 3, 4), part[2]});
+    y = add_transpose(graph, y, (const int[]){0, 1, 3, 2});
+    y = add_conv(graph, add_reshape(graph, y, SHAPE(1, heads * d, 5, 4)), heads * d, 3, 3, CONV3, true);
+    add_output(graph, add_classifier(graph, add_binary(graph, x, y, CONVOY_ADD)));
+    return graph;
+}
+
+Test(backend_attention, of_images)
+{
+    check_kernels(attention_of_images(3, 16), 1, 0, 0, 0);
+    check_kernels(attention_of_images(2, 24), 1, 0, 0, 0);
+    check_layers(attention_of_images(2, 12), 0, -1); /* heads of the keys do not begin on 8 channels */
+}

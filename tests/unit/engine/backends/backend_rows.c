@@ -67,6 +67,17 @@ Test(backend_rows, rows_of_patches)
     check_graph_as(rows_of_patches(520, true), CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
+/* Far beyond where its formula was fitted: nothing below, the number itself above. */
+Test(backend_rows, gelu_of_large_numbers)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 6, 5));
+    int x = add_transpose(graph, add_conv(graph, graph->input, 16, 1, 1, CONV1, true), to_last);
+    x = add_binary(graph, x, add_constant(graph, FIXED(16), 60), CONVOY_MUL);
+    add_output(graph, add_act(graph, x, CONVOY_GELU, 0, 0));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+    cr_assert_eq(overflows, 0);
+}
+
 /* What a dense layer made is read by others than the sum, or the sum's other side is made later. */
 Test(backend_rows, sums_that_no_layer_can_add)
 {
