@@ -451,3 +451,25 @@ Test(batcher_files, as_many_are_staged_as_leave_slots_to_gather_in)
     cr_assert_eq(atomic_load(&p.worker_slots->ahead), 0);
     end_files();
 }
+
+Test(batcher_files, of_pixels_none_is_staged_ahead)
+{
+    uint32_t slot;
+    begin_files(8, 1);
+    convoy_worker_slots_ahead(p.worker_slots, 2);
+    for (int i = 0; i < 13; i++)
+        submit(i);
+    cr_assert_eq(take(&slot), 1);
+    uint32_t staged, more;
+    cr_assert_eq(take(&staged), 4);
+    cr_assert_eq(take(&more), 0, "they need no decoding");
+    answer(slot);
+    answer(staged);
+    collect();
+    while (take(&slot) > 0) {
+        answer(slot);
+        collect();
+    }
+    assert_answered(0, 13);
+    end_files();
+}
