@@ -232,6 +232,9 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
                             struct convoy_error *error);
 /* A worker process is attached and takes up to `streams` slots at once. */
 void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams);
+/* The device decodes so many slots of files while it computes others: as many more are staged for it, as far
+ * as slots are left to gather rows in. After convoy_worker_slots_up(). */
+void convoy_worker_slots_ahead(struct convoy_worker_slots *worker, uint32_t files);
 /* The worker serves the model now (can_serve), or never will. layers (malloc'd, may be NULL) are the names of
  * what a profile times; the batcher takes them over. */
 void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model_record *model,

@@ -31,7 +31,8 @@ static double completion_us(struct convoy_worker_slots *worker, const struct con
 static bool rather(struct convoy_worker_slots *worker, struct convoy_worker_slots *than,
                    const struct convoy_item *item)
 {
-    bool at_once = worker->in_flight < worker->streams, than_at_once = than->in_flight < than->streams;
+    bool at_once = *running_of(worker, item->layout) < worker->streams;
+    bool than_at_once = *running_of(than, item->layout) < than->streams;
     if (at_once != than_at_once)
         return at_once;
     if (gathers(worker, item) != gathers(than, item))

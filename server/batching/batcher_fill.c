@@ -190,7 +190,7 @@ static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
     pthread_mutex_lock(&worker->batcher->lock);
     /* It may be another slot by now, which then leaves a little earlier. */
     if (slot->state == SLOT_OPEN && atomic_load(&slot->unwritten) > 0 &&
-        atomic_load(&worker->in_flight) < atomic_load(&worker->streams)) {
+        atomic_load(running_of(worker, slot->layout)) < atomic_load(&worker->streams)) {
         slot->state = SLOT_SEALED;
         worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
     }
@@ -198,17 +198,18 @@ static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
 }
 
 /* Commits rows without the lock, where nothing waits for them: others still write theirs, or the worker has
- * more than it runs at once, so that the slot cannot leave before one of those slots is done, or the worker
- * dies. Who finds that out looks at `unwritten` after it has changed `in_flight`; here it is the other way
- * round, so one of the two sees what the other did. */
+ * more of that kind than it runs at once, so that the slot cannot leave before one of those slots is done, or
+ * the worker dies. Who finds that out looks at `unwritten` after it has changed `running`; here it is the
+ * other way round, so one of the two sees what the other did. */
 void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot,
                                     uint32_t rows)
 {
+    enum convoy_input_layout layout = slot->layout; /* before it may be another slot */
     bool last = atomic_fetch_sub(&slot->unwritten, rows) == rows;
-    uint32_t in_flight = atomic_load(&worker->in_flight), streams = atomic_load(&worker->streams);
-    if (!last && in_flight < streams)
+    uint32_t running = atomic_load(running_of(worker, layout));
+    if (!last && running < atomic_load(&worker->streams))
         seal(worker, slot);
-    if (!last || in_flight > streams)
+    if (!last || running > convoy_worker_slots_most(worker, layout))
         return;
     pthread_mutex_lock(&worker->batcher->lock);
     all_written(worker, slot); /* it may be another slot by now: then this does nothing */

@@ -78,9 +78,11 @@ struct convoy_worker_slots {
      * that asks for a map, as others must not wait while a network is loaded for it. Read without the lock
      * where rows are committed: streams is never too small then. */
     _Atomic uint32_t streams, in_flight;
-    uint32_t used;    /* slots that are not free */
-    uint64_t chosen;  /* value of batcher->choices when it was last given an image */
-    uint64_t down_us; /* when its process died; 0: suspects do not wait for the next one */
+    _Atomic uint32_t running[2]; /* of in_flight: those of pixels and floats, and those of files */
+    _Atomic uint32_t ahead;      /* slots of files that are staged behind the running ones, besides one */
+    uint32_t used;               /* slots that are not free */
+    uint64_t chosen;             /* value of batcher->choices when it was last given an image */
+    uint64_t down_us;            /* when its process died; 0: suspects do not wait for the next one */
     struct convoy_worker_load load;
     struct convoy_image_cost *costs; /* by model number */
     uint64_t *first_run_us;          /* of one row when its model was loaded, by model number; 0: unknown */
@@ -199,6 +201,21 @@ static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
         if (convoy_worker_slots_serve(batcher->workers[i], model))
             return true;
     return false;
+}
+
+/* The slots in flight of the same kind: files beside pixels, for the device decodes some while it computes
+ * others. */
+static inline _Atomic uint32_t *running_of(struct convoy_worker_slots *worker,
+                                           enum convoy_input_layout layout)
+{
+    return &worker->running[layout == CONVOY_LAYOUT_JPEG];
+}
+
+/* So many of that kind at most, before one more is staged. */
+static inline uint32_t convoy_worker_slots_most(const struct convoy_worker_slots *worker,
+                                                enum convoy_input_layout layout)
+{
+    return atomic_load(&worker->streams) + (layout == CONVOY_LAYOUT_JPEG ? atomic_load(&worker->ahead) : 0);
 }
 
 /* Where the number of the open slot for rows like item's is kept. */

@@ -59,6 +59,8 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
     worker->deaths_of_others = others ? worker->deaths_of_others + 1 : 0;
     worker->up = false;
     atomic_store(&worker->in_flight, 0);
+    atomic_store(&worker->running[0], 0);
+    atomic_store(&worker->running[1], 0);
     worker->load.running_us = 0;
     /* A worker that dies before it ran anything gives the suspects no more time. */
     if (again > 0 || worker->suspects == 0)

@@ -120,6 +120,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     worker->load.running_us += slot->priced_us;
     if (slot->map != CONVOY_MAP_NONE)
         atomic_fetch_add(&worker->streams, 1);
+    atomic_fetch_add(running_of(worker, slot->layout), 1);
     if (atomic_fetch_add(&worker->in_flight, 1) == 0)
         worker->progress_us = worker->noticed_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
@@ -129,12 +130,13 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
 /* May this slot leave now? While the worker can take it, always. Beyond that one slot is staged behind the
  * running ones, so that the worker finds it without a turn through the front: a full one, since waiting gains
  * it nothing, or one that gathered for max_delay_us. More than one would only cut batches up and let a busy
- * model get far ahead of a quiet one. */
+ * model get far ahead of a quiet one. Of files some more are staged, which the device decodes meanwhile. */
 static bool may_leave(struct convoy_worker_slots *worker, const struct worker_slot *slot, uint64_t now)
 {
-    if (worker->in_flight < worker->streams)
+    uint32_t running = *running_of(worker, slot->layout);
+    if (running < worker->streams)
         return true;
-    if (worker->in_flight > worker->streams)
+    if (running > convoy_worker_slots_most(worker, slot->layout))
         return false;
     uint64_t ripe_us = slot->opened_us + queue_of(worker->batcher, slot->model)->limits.max_delay_us;
     if (slot->state == SLOT_SEALED || now >= ripe_us)
@@ -253,6 +255,18 @@ void convoy_worker_slots_pump(struct convoy_worker_slots *worker)
             convoy_slot_release(worker, slot);
         }
     }
+}
+
+/* Slots that stay free of those that are staged ahead: they gather. */
+#define GATHERING_SLOTS 3u
+
+void convoy_worker_slots_ahead(struct convoy_worker_slots *worker, uint32_t files)
+{
+    pthread_mutex_lock(&worker->batcher->lock);
+    uint32_t busy = worker->streams + GATHERING_SLOTS, slots = worker->channel->size.slots;
+    uint32_t room = slots > busy ? slots - busy : 0;
+    atomic_store(&worker->ahead, files < room ? files : room);
+    convoy_batcher_unlock(worker->batcher);
 }
 
 void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams)
@@ -437,6 +451,7 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
         convoy_image_cost_ran(&queue->cost, range.rows, now - since_us, now);
     }
     atomic_fetch_sub(&queue->admission.running, range.rows);
+    atomic_fetch_sub(running_of(worker, slot->layout), 1);
     worker->load.running_us =
         atomic_fetch_sub(&worker->in_flight, 1) > 1 ? worker->load.running_us - slot->priced_us : 0;
     if (slot->map != CONVOY_MAP_NONE)

@@ -113,6 +113,7 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     worker->said_hello = true;
     worker->streams = message->hello.streams;
     worker->takes_files = message->hello.takes_files;
+    worker->files_ahead = message->hello.files_ahead;
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
     worker->metrics = convoy_per_model_metrics(worker);
     worker->kind = convoy_hash(0, message->hello.description, strlen(message->hello.description));
@@ -173,6 +174,7 @@ static void on_attached(struct device_worker *worker)
     }
     worker->attached = true;
     convoy_worker_slots_up(worker->slots, worker->streams);
+    convoy_worker_slots_ahead(worker->slots, worker->files_ahead);
     convoy_loading_attached(worker);
     mark_up(worker);
 }

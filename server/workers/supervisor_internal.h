@@ -70,6 +70,7 @@ struct device_worker {
     bool adopting;           /* and has not yet said what it has loaded */
     struct held_model *held; /* so far */
     bool takes_files;        /* its device decodes JPEG files */
+    uint32_t files_ahead;    /* slots of them that it decodes while it computes others */
     bool serving;            /* this process has a model to serve */
     bool up;                 /* attached and serving: counted in supervisor->up */
     bool completed;          /* this process finished a slot */

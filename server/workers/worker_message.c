@@ -247,6 +247,9 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
     if (message->hello.device_count > CONVOY_MAX_DEVICES)
         message->hello.device_count = CONVOY_MAX_DEVICES;
     message->hello.attached = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "attached"));
+    if (cJSON_HasObjectItem(json, "jpeg_jobs") &&
+        (code = small(json, "jpeg_jobs", 0, CONVOY_MAX_SLOTS, &message->hello.files_ahead, error)) != 0)
+        return code;
     message->hello.takes_files = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "takes_jpeg"));
     copy_string(message->hello.backend, sizeof message->hello.backend, json, "backend");
     copy_string(message->hello.device, sizeof message->hello.device, json, "device");

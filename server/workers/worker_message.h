@@ -46,8 +46,9 @@ struct convoy_worker_message {
     struct {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
-        bool attached;    /* of a worker that is adopted: it has mapped its channel */
-        bool takes_files; /* the device decodes JPEG files */
+        bool attached;        /* of a worker that is adopted: it has mapped its channel */
+        bool takes_files;     /* the device decodes JPEG files */
+        uint32_t files_ahead; /* slots of them that it takes besides streams; 0 where that is not said */
     } hello;
     struct {
         struct convoy_model_shape shape; /* of TUNED only layer_count; of MEASURED nothing else is set */

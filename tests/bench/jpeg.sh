@@ -25,7 +25,10 @@ for size in "500 375" "1920 1080"; do
     "$python" tests/bench/photograph.py "$width" "$height" "$work/$width-$i.jpg" || die "Pillow is missing (Debian package python3-pil)"
   done
   echo "$width x $height, $(stat -c %s "${files[0]}") bytes, batches of $batch"
-  [ ! -x "$bin/bench_nvjpeg_rate" ] || "$bin/bench_nvjpeg_rate" "$batch" "$seconds" "${files[@]}" | sed 's/^/  nvJPEG alone: /'
+  if [ -x "$bin/bench_nvjpeg_rate" ]; then
+    "$bin/bench_nvjpeg_rate" "$batch" "$seconds" "${files[@]}" | sed 's/^/  nvJPEG alone: /'
+    "$bin/bench_nvjpeg_rate" --spin "$batch" "$seconds" "${files[@]}" | sed 's/^/  nvJPEG alone, threads spin: /'
+  fi
   [ ! -x "$bin/bench_fit_time" ] || "$bin/bench_fit_time" "$width" "$height" "$batch" 224 256 | sed 's/^/  kernels to 224 x 224: /'
   "$bin/bench_jpeg_rate" cuda "$model" "$batch" "$seconds" "$precision" "$resize_to" "${files[@]}" 2>&1 | sed 's/^/  backend: /'
 done

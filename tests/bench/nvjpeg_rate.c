@@ -1,20 +1,23 @@
 /* nvJPEG by itself: pictures a second that it decodes into planes on the device, with so many states, each a
  * thread with a stream.
- *   bench_nvjpeg_rate BATCH SECONDS FILE.jpg...
- * Prints a line for each output, backend and number of states: pictures a second; the median time of a batch
- * until the call has returned, and until the device is done, in microseconds; and the memory that nvJPEG
- * holds, on the device and pinned. tests/bench/jpeg.sh compares what convoyd's backend makes of the same
- * files with it. */
+ *   bench_nvjpeg_rate [--spin] BATCH SECONDS FILE.jpg...
+ * --spin: threads that wait for the device do not sleep, as convoyd has them, but spin, as CUDA does by
+ * itself. Prints a line for each output, backend and number of states: pictures a second; the processor time
+ * of each, the mean time of a batch until the call has returned, and until the device is done, in
+ * microseconds; and the memory that nvJPEG holds, on the device and pinned. tests/bench/jpeg.sh compares what
+ * convoyd's backend makes of the same files with it. */
 #include "engine/base/clock.h"
 #include "engine/cuda/decode/nvjpeg.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define MOST_STATES 16
 #define MOST_FILES  1024
@@ -140,6 +143,15 @@ static void *run(void *context)
     return NULL;
 }
 
+/* Of this process, in microseconds. */
+static double processor_us(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
 static void measure(struct bench *bench, const char *name, int states)
 {
     static struct thread threads[MOST_STATES];
@@ -155,7 +167,9 @@ static void measure(struct bench *bench, const char *name, int states)
     }
     pthread_barrier_wait(&bench->begin);
     uint64_t begun_us = convoy_now_us();
+    double own_us = processor_us();
     pthread_barrier_wait(&bench->begin);
+    own_us = processor_us() - own_us;
     double seconds = (double)(convoy_now_us() - begun_us) / 1e6;
     double device_mib = (double)atomic_load(&bench->device_bytes) / 1048576;
     double pinned_mib = (double)atomic_load(&bench->pinned_bytes) / 1048576;
@@ -172,11 +186,12 @@ static void measure(struct bench *bench, const char *name, int states)
         printf("%-22s %2d states: %s\n", name, states,
                convoy_nvjpeg_status_text(atomic_load(&bench->failed)));
     else if (batches > 0)
-        printf("%-22s %2d states: %7.0f pictures/s, a batch returns after %6.0f us and ends after %6.0f us, "
-               "nvJPEG holds %.0f MiB and %.0f MiB pinned\n",
+        printf("%-22s %2d states: %7.0f pictures/s, %5.0f us of processor time each, a batch returns after "
+               "%6.0f us "
+               "and ends after %6.0f us, nvJPEG holds %.0f MiB and %.0f MiB pinned\n",
                name, states, (double)atomic_load(&bench->pictures) / seconds,
-               (double)called_us / (double)batches, (double)done_us / (double)batches, device_mib,
-               pinned_mib);
+               own_us / (double)atomic_load(&bench->pictures), (double)called_us / (double)batches,
+               (double)done_us / (double)batches, device_mib, pinned_mib);
     fflush(stdout);
 }
 
@@ -268,15 +283,18 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int backend, output;
-    } ways[] = {{"engines, YUV", CONVOY_NVJPEG_HARDWARE, CONVOY_NVJPEG_YUV},
-                {"engines, unchanged", CONVOY_NVJPEG_HARDWARE, CONVOY_NVJPEG_UNCHANGED},
-                {"engines, RGB", CONVOY_NVJPEG_HARDWARE, 5},
-                {"kernels, YUV", CONVOY_NVJPEG_GPU_HYBRID, CONVOY_NVJPEG_YUV}};
-    static const int states[] = {1, 2, 4, 8};
+        bool spins; /* also for --spin */
+        int states[5];
+    } ways[] = {{"engines, YUV", CONVOY_NVJPEG_HARDWARE, CONVOY_NVJPEG_YUV, true, {1, 2, 3, 4}},
+                {"engines, RGB", CONVOY_NVJPEG_HARDWARE, 5, false, {2}},
+                {"kernels, YUV", CONVOY_NVJPEG_GPU_HYBRID, CONVOY_NVJPEG_YUV, false, {4}}};
     static struct bench bench;
     struct convoy_error error;
+    bool spin = argc > 1 && strcmp(argv[1], "--spin") == 0;
+    argc -= spin;
+    argv += spin;
     if (argc < 4) {
-        fputs("usage: bench_nvjpeg_rate BATCH SECONDS FILE.jpg...\n", stderr);
+        fputs("usage: bench_nvjpeg_rate [--spin] BATCH SECONDS FILE.jpg...\n", stderr);
         return 2;
     }
     bench.batch = (int)strtol(argv[1], NULL, 10);
@@ -288,7 +306,14 @@ int main(int argc, char **argv)
     }
     struct convoy_nvjpeg_device_allocator device = {allocate_device, release_device, &bench};
     struct convoy_nvjpeg_pinned_allocator pinned = {allocate_pinned, release_pinned, &bench};
+    if (cudaInitDevice(0, spin ? cudaDeviceScheduleSpin : cudaDeviceScheduleBlockingSync,
+                       cudaInitDeviceFlagsAreValid) != cudaSuccess) {
+        fputs("bench_nvjpeg_rate: there is no GPU\n", stderr);
+        return 1;
+    }
     for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+        if (spin && !ways[way].spins)
+            continue;
         int status = bench.nvjpeg.create(ways[way].backend, &device, &pinned, 0, &bench.handle);
         if (status != 0) {
             printf("%-22s %s\n", ways[way].name, convoy_nvjpeg_status_text(status));
@@ -299,11 +324,11 @@ int main(int argc, char **argv)
             fputs("bench_nvjpeg_rate: a file cannot be read\n", stderr);
             return 1;
         }
-        if (way == 0)
+        if (way == 0 && !spin)
             say_engines(&bench);
-        for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
-            measure(&bench, ways[way].name, states[i]);
-        if (bench.batch > 1)
+        for (const int *states = ways[way].states; *states > 0; states++)
+            measure(&bench, ways[way].name, *states);
+        if (bench.batch > 1 && ways[way].spins && !spin)
             measure_changes(&bench, ways[way].name);
         bench.nvjpeg.destroy(bench.handle);
     }

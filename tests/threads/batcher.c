@@ -1,8 +1,10 @@
 /* The batcher and both ends of two channels, each on threads of its own, for the thread sanitizer: submitters
  * like the HTTP threads, a control loop, and workers that die now and then; sometimes no worker takes their
  * place for a while, and what they had goes to the other. Some clients leave, which another thread notices,
- * and some submitters hold their rows back to commit several runs together. Each image must be answered
- * exactly once, with its own answer, because its deadline passed or because its client left. */
+ * and some submitters hold their rows back to commit several runs together. Some are files, which the devices
+ * take now and then, and of which they cannot decode some. Each image must be answered exactly once, with its
+ * own answer, because its deadline passed, because its client left, or because it is a file that comes back.
+ */
 #include "server/batching/batcher.h"
 #include "engine/base/clock.h"
 #include "engine/base/wake_fd.h"
@@ -58,7 +60,7 @@ static struct convoy_batcher *batcher;
 static struct convoy_model_record models[2];
 static struct submitter submitters[SUBMITTERS];
 static atomic_bool over;
-static atomic_uint deaths, timeouts, busy, hopeless, left;
+static atomic_uint deaths, timeouts, busy, hopeless, left, decoded, returned;
 static _Atomic(struct convoy_item_group *) leaving; /* a group whose client leaves; NULL: none */
 
 /* A worker and what the front has of it. */
@@ -78,14 +80,30 @@ static void on_done(struct convoy_item *item)
     CHECK(atomic_fetch_add(&image->done, 1) == 0);
     if (item->status == 0)
         CHECK(image->outputs[0] == (float)image->value);
+    else if (item->status == -EBADMSG)
+        CHECK(item->layout == CONVOY_LAYOUT_JPEG);
     else
         CHECK(item->status == -ETIMEDOUT || item->status == -ECONNABORTED);
-    if (item->status != 0)
-        atomic_fetch_add(item->status == -ETIMEDOUT ? &timeouts : &left, 1);
+    if (item->status == 0)
+        atomic_fetch_add(&decoded, item->layout == CONVOY_LAYOUT_JPEG);
+    else
+        atomic_fetch_add(item->status == -ETIMEDOUT      ? &timeouts
+                         : item->status == -ECONNABORTED ? &left
+                                                         : &returned,
+                         1);
     pthread_mutex_lock(&owner->lock);
     owner->under_way--;
     pthread_cond_signal(&owner->one_done);
     pthread_mutex_unlock(&owner->lock);
+}
+
+/* A row whose file is the image's row. */
+static void write_file(const struct convoy_item *item, uint8_t *target)
+{
+    const struct convoy_jpeg_row header = {.length = (uint32_t)item->source_bytes,
+                                           .offset = item->file_offset};
+    memcpy(target, &header, sizeof header);
+    memcpy(target + item->file_offset, item->source, item->source_bytes);
 }
 
 /* Tries until there is room for n; false when the deadline cannot be met. */
@@ -140,7 +158,7 @@ static void *submit_all(void *context)
         *group = (struct convoy_item_group){.deadline_us = deadline_us};
         for (uint32_t i = 0; i < n; i++) {
             struct image *image = &self->images[begun + i];
-            bool stays = run % 2 == 0;
+            bool stays = run % 2 == 0, file = run % 6 == 0;
             uint32_t *row = stays ? image->row : passing[i];
             image->value = self->number * ROUNDS + begun + i;
             image->owner = self;
@@ -152,6 +170,9 @@ static void *submit_all(void *context)
                                                .source = row,
                                                .source_bytes = ROW_BYTES,
                                                .source_stays = stays,
+                                               .layout = file ? CONVOY_LAYOUT_JPEG : CONVOY_LAYOUT_U8_HWC,
+                                               .write = file ? write_file : NULL,
+                                               .pixels = file,
                                                .done = on_done,
                                                .context = image};
             items[i] = &image->item;
@@ -202,10 +223,20 @@ static void *work(void *context)
         while (!atomic_load(&device->worker_over) && convoy_channel_take_submitted(&end, &slot)) {
             struct convoy_slot header = *convoy_channel_slot(&end, slot);
             CHECK(header.rows > 0 && header.first + header.rows <= 8);
+            struct convoy_slot_report *report = convoy_channel_report(&end, slot);
+            memset(report->undecoded, 0, sizeof report->undecoded);
             for (uint32_t row = header.first; row < header.first + header.rows; row++) {
+                const uint8_t *at = convoy_channel_rows(&end, slot) + row * header.input_stride;
                 uint32_t pixels[ROW_BYTES / 4];
-                memcpy(pixels, convoy_channel_rows(&end, slot) + row * header.input_stride, sizeof pixels);
+                struct convoy_jpeg_row file = {0};
+                if (header.layout == CONVOY_LAYOUT_JPEG) {
+                    memcpy(&file, at, sizeof file);
+                    CHECK(file.length == ROW_BYTES);
+                }
+                memcpy(pixels, at + file.offset, sizeof pixels);
                 CHECK(pixels[0] == pixels[3]);
+                if (pixels[0] % 13 == 0) /* which says nothing of rows that are no files */
+                    report->undecoded[0] |= UINT64_C(1) << (row - header.first);
                 *(float *)(void *)(convoy_channel_outputs(&end, slot) + row * header.output_stride) =
                     (float)pixels[0];
             }
@@ -231,6 +262,7 @@ static void come_up(struct device *device)
     atomic_store(&device->worker_over, false);
     CHECK(pthread_create(&device->worker, NULL, work, device) == 0);
     convoy_worker_slots_up(device->slots, 2);
+    convoy_worker_slots_ahead(device->slots, 2);
     for (int i = 0; i < 2; i++)
         convoy_worker_slots_model(device->slots, &models[i], true, NULL, 0);
 }
@@ -241,6 +273,8 @@ static void go_down(struct device *device)
     pthread_join(device->worker, NULL);
     CHECK(convoy_worker_slots_collect(device->slots) == 0);
     uint32_t number = atomic_fetch_add(&deaths, 1);
+    for (int i = 0; i < 2; i++) /* the next worker has a decoder, or not */
+        convoy_batcher_model_files(batcher, &models[i], number % 4 != 3);
     convoy_worker_slots_down(device->slots, false);
     convoy_channel_reset(&device->channel);
     device->back_us = convoy_now_us() + (number % 3 == 0 ? AWAY_US : 0);
@@ -294,7 +328,7 @@ static void *control(void *context)
 int main(void)
 {
     struct convoy_error error;
-    struct convoy_channel_size size = {.slots = 4, .input_bytes = 64 * 8, .output_bytes = 64 * 8};
+    struct convoy_channel_size size = {.slots = 6, .input_bytes = 17 * 1024, .output_bytes = 64 * 8};
     struct convoy_model_shape shape = {.channels = 1, .height = ROW_BYTES, .width = 1, .outputs_per_row = 1};
     pthread_t loop, leaver;
     metrics = convoy_metrics_new();
@@ -316,6 +350,8 @@ int main(void)
     }
     for (int i = 0; i < 2; i++)
         convoy_batcher_model_ready(batcher, &models[i], &shape);
+    for (int i = 0; i < 2; i++)
+        convoy_batcher_model_files(batcher, &models[i], true);
     CHECK(pthread_create(&loop, NULL, control, NULL) == 0);
     CHECK(pthread_create(&leaver, NULL, leave, NULL) == 0);
     for (uint32_t i = 0; i < SUBMITTERS; i++) {
@@ -339,10 +375,11 @@ int main(void)
     pthread_join(leaver, NULL);
     CHECK(convoy_batcher_pending(batcher) == 0);
     CHECK(atomic_load(&deaths) > 0 && atomic_load(&left) > 0);
+    CHECK(atomic_load(&decoded) > 0 && atomic_load(&returned) > 0);
     printf("%d images, %u workers died, %u deadlines passed and %u were seen to pass, "
-           "%u left, %u times the queue was full\n",
+           "%u left, %u files were decoded and %u came back, %u times the queue was full\n",
            SUBMITTERS * ROUNDS, atomic_load(&deaths), atomic_load(&timeouts), atomic_load(&hopeless),
-           atomic_load(&left), atomic_load(&busy));
+           atomic_load(&left), atomic_load(&decoded), atomic_load(&returned), atomic_load(&busy));
     convoy_batcher_free(batcher);
     for (int i = 0; i < DEVICES; i++) {
         convoy_channel_destroy(&devices[i].channel);

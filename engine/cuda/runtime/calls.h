@@ -13,6 +13,7 @@
  * kernels/, which the caller of a launch function counts. */
 #define CONVOY_CUDA_CALLS(X)                                                                                 \
     X(cudaGetDeviceCount)                                                                                    \
+    X(cudaInitDevice)                                                                                        \
     X(cudaSetDevice)                                                                                         \
     X(cudaGetDeviceProperties)                                                                               \
     X(cudaDriverGetVersion)                                                                                  \

@@ -62,6 +62,10 @@ enum cudaFuncAttribute {
 #define cudaHostAllocDefault     0u
 #define cudaDeviceScheduleAuto   0u
 
+#define cudaDeviceScheduleSpin         1u
+#define cudaDeviceScheduleBlockingSync 4u
+#define cudaInitDeviceFlagsAreValid    1u
+
 typedef struct convoy_emulated_stream *cudaStream_t;
 typedef struct convoy_emulated_event *cudaEvent_t;
 typedef struct convoy_emulated_graph *cudaGraph_t;

@@ -375,3 +375,101 @@ Test(batcher_files, suspects_move_with_their_files)
     assert_answered(0, 30);
     end_two();
 }
+
+Test(batcher_files, pixels_do_not_wait_behind_files)
+{
+    uint32_t slot, files[3];
+    begin_files(8, 1);
+    submit_file(0, 100);
+    for (int i = 1; i < 9; i++)
+        submit_file(i, 100);
+    cr_assert_eq(take(&files[0]), 1);
+    cr_assert_eq(take(&files[1]), 4, "one is staged");
+    cr_assert_eq(take(&files[2]), 0, "and no more");
+    submit(9);
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    assert_answered(9, 10);
+    decode(files[0], 0);
+    decode(files[1], 0);
+    cr_assert_eq(take(&slot), 4);
+    decode(slot, 0);
+    assert_answered(0, 9);
+    end_files();
+}
+
+Test(batcher_files, some_are_staged_for_a_device_that_decodes_ahead)
+{
+    uint32_t slots[4];
+    begin_files(8, 1);
+    convoy_worker_slots_ahead(p.worker_slots, 2);
+    submit_file(0, 100);
+    for (int i = 1; i < 18; i++)
+        submit_file(i, 100);
+    cr_assert_eq(take(&slots[0]), 1);
+    for (int i = 1; i < 4; i++)
+        cr_assert_eq(take(&slots[i]), 4, "a full slot, number %d", i);
+    uint32_t slot;
+    cr_assert_eq(take(&slot), 0, "one and two are staged");
+    for (int i = 0; i < 4; i++)
+        decode(slots[i], 0);
+    for (int i = 13; p.done_count < 18; i += 4) {
+        cr_assert_gt(take(&slot), 0);
+        decode(slot, 0);
+    }
+    assert_answered(0, 18);
+    end_files();
+}
+
+Test(batcher_files, a_slot_that_gathers_is_not_staged_ahead_before_its_time)
+{
+    uint32_t slots[2], slot;
+    begin_files(8, 1);
+    convoy_worker_slots_ahead(p.worker_slots, 2);
+    submit_file(0, 100);
+    submit_file(1, 100);
+    cr_assert_eq(take(&slots[0]), 1);
+    cr_assert_eq(take(&slots[1]), 0, "it waits for company");
+    decode(slots[0], 0);
+    cr_assert_eq(take(&slot), 1);
+    decode(slot, 0);
+    assert_answered(0, 2);
+    end_files();
+}
+
+Test(batcher_files, as_many_are_staged_as_leave_slots_to_gather_in)
+{
+    begin_files(8, 3);
+    convoy_worker_slots_ahead(p.worker_slots, 60);
+    cr_assert_eq(atomic_load(&p.worker_slots->ahead), 2);
+    convoy_worker_slots_ahead(p.worker_slots, 1);
+    cr_assert_eq(atomic_load(&p.worker_slots->ahead), 1);
+    end_files();
+    begin_files(4, 3);
+    convoy_worker_slots_ahead(p.worker_slots, 60);
+    cr_assert_eq(atomic_load(&p.worker_slots->ahead), 0);
+    end_files();
+}
+
+Test(batcher_files, of_pixels_none_is_staged_ahead)
+{
+    uint32_t slot;
+    begin_files(8, 1);
+    convoy_worker_slots_ahead(p.worker_slots, 2);
+    for (int i = 0; i < 13; i++)
+        submit(i);
+    cr_assert_eq(take(&slot), 1);
+    uint32_t staged, more;
+    cr_assert_eq(take(&staged), 4);
+    cr_assert_eq(take(&more), 0, "they need no decoding");
+    answer(slot);
+    answer(staged);
+    collect();
+    while (take(&slot) > 0) {
+        answer(slot);
+        collect();
+    }
+    assert_answered(0, 13);
+    end_files();
+}
