@@ -62,16 +62,16 @@ struct device_worker {
     bool adopted;            /* this process is of a front before */
     bool adopting;           /* and has not yet said what it has loaded */
     struct held_model *held; /* so far */
-    bool takes_files;        /* its device decodes JPEG files */
-    uint32_t files_ahead;    /* slots of them that it decodes while it computes others */
-    bool serving;            /* this process has a model to serve */
-    bool up;                 /* attached and serving: counted in supervisor->up */
-    bool completed;          /* this process finished a slot */
-    char phase[16];          /* as reported last; "": none */
-    uint32_t tuning_deaths;  /* deaths while tuning, in a row */
-    int loading;             /* the model that it reported to be loading, or NO_MODEL */
-    uint64_t loading_us;     /* since when */
-    uint32_t counter_count;  /* entries in counters: names that it may export */
+    uint32_t
+        files_ahead; /* slots of JPEG files that it decodes while it computes others; 0: it decodes none */
+    bool serving;    /* this process has a model to serve */
+    bool up;         /* attached and serving: counted in supervisor->up */
+    bool completed;  /* this process finished a slot */
+    char phase[16];  /* as reported last; "": none */
+    uint32_t tuning_deaths; /* deaths while tuning, in a row */
+    int loading;            /* the model that it reported to be loading, or NO_MODEL */
+    uint64_t loading_us;    /* since when */
+    uint32_t counter_count; /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;             /* by model: LOADED or FAILED came */
     uint32_t *asked;               /* by model: LOADs without an answer yet */

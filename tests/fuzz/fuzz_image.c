@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int decoded = convoy_image_to_row(scratch, data + 1, size - 1, 1 << 18, &target, row, &error);
     if (probed != 0 && decoded == 0)
         abort(); /* the bound is checked by the probe: nothing may be decoded past it */
-    if (convoy_jpeg_is_plain(data + 1, size - 1, &file) &&
-        (uint64_t)file.width * file.height <= 1 << 18 && probed != 0)
+    if (convoy_jpeg_is_plain(data + 1, size - 1, &file) && (uint64_t)file.width * file.height <= 1 << 18 &&
+        probed != 0)
         abort(); /* a device would be given what libjpeg refuses by its header */
     return 0;
 }
