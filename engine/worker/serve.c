@@ -410,7 +410,6 @@ cJSON *convoy_worker_hello(const struct convoy_worker *worker)
     cJSON_AddStringToObject(message, "description", info->description);
     cJSON_AddNumberToObject(message, "device_count", info->device_count);
     cJSON_AddNumberToObject(message, "streams", info->streams);
-    cJSON_AddBoolToObject(message, "takes_jpeg", info->jpeg_jobs > 0);
     cJSON_AddNumberToObject(message, "jpeg_jobs", info->jpeg_jobs);
     return message;
 }

@@ -112,7 +112,6 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
         return;
     worker->said_hello = true;
     worker->streams = message->hello.streams;
-    worker->takes_files = message->hello.takes_files;
     worker->files_ahead = message->hello.files_ahead;
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
     worker->metrics = convoy_per_model_metrics(worker);

@@ -94,7 +94,7 @@ static bool some_device_takes_files(const struct convoy_supervisor *supervisor)
 {
     bool takes = false;
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        takes = takes || supervisor->workers[i]->takes_files;
+        takes = takes || supervisor->workers[i]->files_ahead > 0;
     return takes && convoy_loading_files(supervisor);
 }
 

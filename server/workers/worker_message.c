@@ -250,7 +250,6 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
     if (cJSON_HasObjectItem(json, "jpeg_jobs") &&
         (code = small(json, "jpeg_jobs", 0, CONVOY_MAX_SLOTS, &message->hello.files_ahead, error)) != 0)
         return code;
-    message->hello.takes_files = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "takes_jpeg"));
     copy_string(message->hello.backend, sizeof message->hello.backend, json, "backend");
     copy_string(message->hello.device, sizeof message->hello.device, json, "device");
     copy_string(message->hello.description, sizeof message->hello.description, json, "description");

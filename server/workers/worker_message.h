@@ -47,8 +47,7 @@ struct convoy_worker_message {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
         bool attached;        /* of a worker that is adopted: it has mapped its channel */
-        bool takes_files;     /* the device decodes JPEG files */
-        uint32_t files_ahead; /* slots of them that it takes besides streams; 0 where that is not said */
+        uint32_t files_ahead; /* slots of JPEG files that it takes besides streams; 0: it decodes none */
     } hello;
     struct {
         struct convoy_model_shape shape; /* of TUNED only layer_count; of MEASURED nothing else is set */

@@ -23,9 +23,7 @@
 #include "engine/cuda/decode/jpeg_task.h"
 #include "engine/cuda/runtime/gpu.h"
 
-/* Jobs that are decoded at once. Two keep the engines of an H100 busy; while the third one's files are
- * checked and its rows are fitted. */
-#define CONVOY_JPEG_STATES 3
+#define CONVOY_JPEG_STATES 4 /* jobs that are decoded at once */
 
 struct convoy_jpeg_decoder;
 

@@ -13,7 +13,6 @@
  * kernels/, which the caller of a launch function counts. */
 #define CONVOY_CUDA_CALLS(X)                                                                                 \
     X(cudaGetDeviceCount)                                                                                    \
-    X(cudaInitDevice)                                                                                        \
     X(cudaSetDevice)                                                                                         \
     X(cudaGetDeviceProperties)                                                                               \
     X(cudaDriverGetVersion)                                                                                  \

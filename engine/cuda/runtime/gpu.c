@@ -37,12 +37,7 @@ int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
     gpu->run_beside = options->run_beside;
     if (count > CONVOY_CUDA_MAX_STREAMS)
         count = CONVOY_CUDA_MAX_STREAMS;
-    /* A thread that waits for the device sleeps: those that decode pictures wait inside nvJPEG for most of
-     * the time, and would take a core each. The compute thread waits for nothing while it serves. */
-    int failed = CONVOY_CUDA(error, cudaInitDevice,
-                             (gpu->index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaSetDevice, (gpu->index));
+    int failed = CONVOY_CUDA(error, cudaSetDevice, (gpu->index));
     while (gpu->stream_count < count && !failed) {
         failed = CONVOY_CUDA(error, cudaStreamCreateWithFlags,
                              (&gpu->streams[gpu->stream_count], cudaStreamNonBlocking));

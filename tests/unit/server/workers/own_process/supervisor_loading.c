@@ -767,8 +767,8 @@ static void say_hello_with(int devices, const char *device, bool takes_files)
     char line[300];
     snprintf(line, sizeof line,
              "{\"type\":\"hello\",\"abi\":%d,\"device_count\":%d,\"streams\":2,\"backend\":\"cuda\","
-             "\"device\":\"%s\",\"takes_jpeg\":%s}",
-             CONVOY_CHANNEL_ABI, devices, device, takes_files ? "true" : "false");
+             "\"device\":\"%s\",\"jpeg_jobs\":%d}",
+             CONVOY_CHANNEL_ABI, devices, device, takes_files ? 4 : 0);
     say(line);
 }
 
