@@ -1,6 +1,6 @@
 /* Who decodes a JPEG file: the front's threads with libjpeg, or the device. Pure functions; any thread.
  *
- * What the two make of a file differs in rounding (docs/http.md#decoders). So but for "fastest" the choice
+ * What the two make of a file may differ in rounding (docs/http.md#decoders). So but for "fastest" the choice
  * depends on the picture, on the model and on the configuration alone: the same picture gives the same bits,
  * whatever else goes on. */
 #ifndef CONVOY_SERVER_DECODER_CHOICE_H
