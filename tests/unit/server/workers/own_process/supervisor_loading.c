@@ -80,9 +80,13 @@ void convoy_worker_process_kill(struct convoy_worker_process *killed, const char
     killed_for = reason;
 }
 
-void convoy_worker_process_retire(struct convoy_worker_process *retired)
+bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
+                                char of[CONVOY_OF_BYTES])
 {
-    (void)retired;
+    (void)link;
+    *device = 0;
+    snprintf(of, CONVOY_OF_BYTES, "%s", CONVOY_OF_ALL);
+    return index == 0 && adopted_size.slots > 0;
 }
 
 bool convoy_worker_process_adoptable(const struct convoy_worker_process *of, const char *backend,
