@@ -130,6 +130,7 @@ int convoy_tensor_request_read_instances(struct convoy_tensor_request *tensors, 
     struct convoy_json root;
     int code = convoy_tensor_cut_instances((const char *)tensors->body, tensors->json_length, &tensors->cut);
 
+    tensors->scaled_decoding = true; /* as the configuration says: there is no parameter */
     if (code != 0)
         return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
     if (tensors->cut.header_length > CONVOY_TENSOR_REQUEST_MOST_JSON)

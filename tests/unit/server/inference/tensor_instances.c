@@ -57,6 +57,7 @@ Test(tensor_instances, reads_numbers)
         cr_assert_eq(tensors.row_bytes, 6 * sizeof(float));
         cr_assert_eq(memcmp(tensors.base, expected, sizeof expected), 0);
         cr_assert_eq(tensors.output_count, 2);
+        cr_assert(tensors.scaled_decoding, "as images.scaled_decoding says");
         cr_assert(tensors.outputs[1].index == 1 && !tensors.outputs[1].binary);
     }
 }
