@@ -29,6 +29,8 @@ extern bool by_largest;
 extern uint64_t random_state;
 /* The module's file, unless the environment's CONVOY_TEST_MODULE names another: of each program its own. */
 extern const char backend_module[];
+/* The stand-ins for nvJPEG, whole and without a function; empty: there are none. */
+extern const char backend_nvjpeg[], backend_nvjpeg_lacking[];
 
 /* Uniform in [-1, 1), from a fixed seed: xorshift64* (Vigna, 2016). */
 float random_value(void);

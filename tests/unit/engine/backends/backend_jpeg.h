@@ -36,11 +36,8 @@ static inline void open_with_library(const char *library)
 
 static inline void open_jpeg(void)
 {
-#ifdef CONVOY_TEST_NVJPEG
-    open_with_library(getenv("CONVOY_TEST_MODULE") == NULL ? CONVOY_TEST_NVJPEG : NULL);
-#else
-    open_with_library(NULL);
-#endif
+    bool stand_in = getenv("CONVOY_TEST_MODULE") == NULL && backend_nvjpeg[0] != '\0';
+    open_with_library(stand_in ? backend_nvjpeg : NULL);
     if (about.jpeg_jobs == 0)
         cr_skip("this backend decodes no JPEG files");
 }
