@@ -18,6 +18,8 @@ static inline void keep_line(void *context, const char *level, const char *text)
 {
     size_t used = strlen(log_text);
     cr_assert(context == log_text);
+    if (strstr(text, "JPEG files are decoded by") != NULL)
+        return; /* said once when a device is opened, by what the machine has */
     snprintf(log_text + used, sizeof(log_text) - used, "%s %s\n", level, text);
 }
 
