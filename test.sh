@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests that this machine can run.
-#   ./test.sh            what continuous integration runs: 17 minutes on two cores, compiling included
+#   ./test.sh            what continuous integration runs: 15 minutes on two cores, compiling included
 #   ./test.sh --quick    format, walls, the analyzer over changed files, the release build, units and smoke: under 2 minutes
 #                        once the release build is there
 #   ./test.sh --all      what continuous integration leaves out, too:

@@ -10,7 +10,7 @@ mkdir "$work/large"
 "$python" - "$work/large/photo.jpg" <<'PYTHON'
 import sys
 from PIL import Image
-Image.radial_gradient("L").resize((3000, 2000), Image.BILINEAR).convert("RGB").save(sys.argv[1], quality=60)
+Image.radial_gradient("L").resize((5000, 3500), Image.BILINEAR).convert("RGB").save(sys.argv[1], quality=60)
 PYTHON
 form=()
 for ((i = 0; i < 100; i++)); do form+=(-F "image$i=@models/samples/ship.jpg"); done
