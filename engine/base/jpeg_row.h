@@ -13,6 +13,8 @@
 #ifndef CONVOY_ENGINE_BASE_JPEG_ROW_H
 #define CONVOY_ENGINE_BASE_JPEG_ROW_H
 
+#include "engine/base/image_filter.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,16 +54,10 @@ enum convoy_fitting_kind {
     CONVOY_FITTING_CROP,
     CONVOY_FITTING_PAD
 };
-enum convoy_fitting_filter {
-    CONVOY_FITTING_BILINEAR,
-    CONVOY_FITTING_BICUBIC,
-    CONVOY_FITTING_LANCZOS,
-    CONVOY_FITTING_NEAREST
-};
 
 struct convoy_image_fitting {
     enum convoy_fitting_kind kind;
-    enum convoy_fitting_filter filter;
+    enum convoy_image_filter filter;
     uint32_t width, height, channels;   /* of the network's input; channels 1 or 3 */
     uint32_t cover_width, cover_height; /* crop: scaled until it covers this; 0: width and height */
     uint8_t color[3];                   /* pad: R, G, B of what the picture leaves free */

@@ -52,7 +52,7 @@ static void read_fitting(const cJSON *message, const struct convoy_graph *graph,
     if (fitting->kind == CONVOY_FITTING_NONE)
         return;
     convoy_describe_shapes(graph, &info);
-    fitting->filter = (enum convoy_fitting_filter)read_kind(object, "filter", CONVOY_FITTING_NEAREST + 1);
+    fitting->filter = (enum convoy_image_filter)read_kind(object, "filter", CONVOY_FILTER_NEAREST + 1);
     fitting->width = info.width;
     fitting->height = info.height;
     fitting->channels = info.channels;

@@ -1,62 +1,18 @@
 #include "server/image/fit.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-static int64_t half_to_even(int64_t twice)
-{
-    int64_t down = twice / 2;
-    return twice % 2 == 0 ? down : down + down % 2;
-}
-
-static void crop(const struct convoy_image_target *target, struct convoy_axis *x, struct convoy_axis *y)
-{
-    int64_t width = target->cover_width > 0 ? target->cover_width : target->width;
-    int64_t height = target->cover_height > 0 ? target->cover_height : target->height;
-
-    x->scaled = width;
-    y->scaled = height;
-    if (width * y->in >= height * x->in)
-        y->scaled = width * y->in / x->in;
-    else
-        x->scaled = height * x->in / y->in;
-    x->first = half_to_even(x->scaled - x->out);
-    y->first = half_to_even(y->scaled - y->out);
-}
-
-/* The length of the side that does not fill the target, in Pillow's words. */
-static int contained(int64_t in, int64_t other_in, int other_out, int most)
-{
-    double length = rint((double)in / (double)other_in * other_out);
-    return length < 1.0 ? 1 : length > most ? most : (int)length;
-}
-
-static void pad(struct convoy_axis *x, struct convoy_axis *y)
-{
-    double image = (double)x->in / (double)y->in, room = (double)x->out / y->out;
-
-    if (image > room)
-        y->out = contained(y->in, x->in, x->out, y->out);
-    else if (image < room)
-        x->out = contained(x->in, y->in, y->out, x->out);
-    x->scaled = x->out;
-    y->scaled = y->out;
-}
 
 void convoy_image_fit(const struct convoy_image_target *target, int width, int height, struct convoy_axis *x,
                       struct convoy_axis *y)
 {
-    *x = (struct convoy_axis){
-        .in = width, .scaled = target->width, .out = target->width, .filter = target->filter};
-    *y = (struct convoy_axis){
-        .in = height, .scaled = target->height, .out = target->height, .filter = target->filter};
+    *x = convoy_axis_of(width, target->width, target->filter);
+    *y = convoy_axis_of(height, target->height, target->filter);
     if (target->fit == CONVOY_FIT_CROP)
-        crop(target, x, y);
+        convoy_axes_crop(target->cover_width > 0 ? target->cover_width : target->width,
+                         target->cover_height > 0 ? target->cover_height : target->height, x, y);
     else if (target->fit == CONVOY_FIT_PAD)
-        pad(x, y);
-    x->extent = width;
-    y->extent = height;
+        convoy_axes_pad(x, y);
 }
 
 int64_t convoy_reduced(int64_t pixels, int eighths)
@@ -81,11 +37,6 @@ static void paint(uint8_t *to, const uint8_t *color, size_t channels, size_t cou
 {
     for (size_t i = 0; i < count; i++, to += channels)
         memcpy(to, color, channels);
-}
-
-int64_t convoy_image_padding(int image, int room)
-{
-    return half_to_even(room - image);
 }
 
 void convoy_image_pad(const struct convoy_image_target *target, const uint8_t *image, int width, int height,

@@ -1,6 +1,6 @@
 #include "server/image/resize.h"
 
-#include "server/image/filter.h"
+#include "engine/base/image_filter.h"
 #include "server/image/weighted_sums.h"
 #include "server/image/window.h"
 

@@ -2,6 +2,8 @@
 #ifndef CONVOY_SERVER_IMAGE_TARGET_H
 #define CONVOY_SERVER_IMAGE_TARGET_H
 
+#include "engine/base/image_filter.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,13 +14,6 @@ enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP, CONVOY_FIT_PAD };
  * it stays at least as large. Images of fewer than 65,536 pixels, other formats, and images for
  * CONVOY_FILTER_NEAREST, are decoded whole. */
 enum convoy_scaled_decoding { CONVOY_SCALED_OFF, CONVOY_SCALED_AUTO, CONVOY_SCALED_ALWAYS };
-
-enum convoy_image_filter {
-    CONVOY_FILTER_BILINEAR,
-    CONVOY_FILTER_BICUBIC,
-    CONVOY_FILTER_LANCZOS,
-    CONVOY_FILTER_NEAREST
-};
 
 /* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B, 4 for these and alpha. */
 struct convoy_image_target {

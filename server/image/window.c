@@ -1,6 +1,6 @@
 #include "server/image/window.h"
 
-#include "server/image/filter.h"
+#include "engine/base/image_filter.h"
 
 #include <math.h>
 #include <string.h>

@@ -44,11 +44,11 @@ static void add_fitting(cJSON *message, const struct convoy_model_input *input, 
     static const enum convoy_fitting_kind kinds[] = {[CONVOY_RESIZE_STRETCH] = CONVOY_FITTING_STRETCH,
                                                      [CONVOY_RESIZE_CROP] = CONVOY_FITTING_CROP,
                                                      [CONVOY_RESIZE_PAD] = CONVOY_FITTING_PAD};
-    static const enum convoy_fitting_filter filters[] = {
-        [CONVOY_INTERPOLATION_BILINEAR] = CONVOY_FITTING_BILINEAR,
-        [CONVOY_INTERPOLATION_BICUBIC] = CONVOY_FITTING_BICUBIC,
-        [CONVOY_INTERPOLATION_LANCZOS] = CONVOY_FITTING_LANCZOS,
-        [CONVOY_INTERPOLATION_NEAREST] = CONVOY_FITTING_NEAREST};
+    static const enum convoy_image_filter filters[] = {
+        [CONVOY_INTERPOLATION_BILINEAR] = CONVOY_FILTER_BILINEAR,
+        [CONVOY_INTERPOLATION_BICUBIC] = CONVOY_FILTER_BICUBIC,
+        [CONVOY_INTERPOLATION_LANCZOS] = CONVOY_FILTER_LANCZOS,
+        [CONVOY_INTERPOLATION_NEAREST] = CONVOY_FILTER_NEAREST};
     struct convoy_resizing resizing;
     convoy_model_input_resizing(input, 1, 1, &resizing); /* for the colours alone */
     const int color[] = {resizing.pad_color[0], resizing.pad_color[1], resizing.pad_color[2]};

@@ -32,7 +32,7 @@ static void *on_device(const void *from, size_t bytes)
     return memory;
 }
 
-static struct convoy_fit_axis axis_of(const struct convoy_resampling_axis *axis)
+static struct convoy_fit_axis axis_of(const struct convoy_axis *axis)
 {
     size_t taps = convoy_resampling_taps(axis), bytes = (size_t)axis->out * (taps + 2) * sizeof(int32_t);
     int32_t *table = malloc(bytes);

@@ -272,7 +272,7 @@ static void say_engines(const struct bench *bench)
 {
     unsigned engines = 0, cores = 0;
     int (*ask)(convoy_nvjpeg_handle, unsigned *, unsigned *) = NULL;
-    void *symbol = dlsym(bench->nvjpeg.library, "nvjpegGetHardwareDecoderInfo");
+    void *symbol = dlsym(bench->nvjpeg.handle, "nvjpegGetHardwareDecoderInfo");
     memcpy((void *)&ask, (const void *)&symbol, sizeof symbol);
     if (ask != NULL && ask(bench->handle, &engines, &cores) == 0)
         printf("%u JPEG engines of %u cores\n", engines, cores);

@@ -162,7 +162,7 @@ static enum begun place_tables(struct convoy_jpeg_state *state, const struct con
     bool turned = row->orientation >= 5;
     convoy_resampling_choose(fitting, turned ? row->height : row->width, turned ? row->width : row->height,
                              &resampling);
-    const struct convoy_resampling_axis *const axes[2] = {&resampling.x, &resampling.y};
+    const struct convoy_axis *const axes[2] = {&resampling.x, &resampling.y};
     const struct convoy_jpeg_table *found[2] = {NULL, NULL};
     size_t numbers = 0;
     for (int i = 0; i < 2; i++) {

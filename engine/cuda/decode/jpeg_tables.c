@@ -23,14 +23,14 @@ void convoy_jpeg_tables_free(struct convoy_jpeg_tables *tables)
     memset(tables, 0, sizeof(*tables));
 }
 
-static bool is_same(const struct convoy_resampling_axis *a, const struct convoy_resampling_axis *b)
+static bool is_same(const struct convoy_axis *a, const struct convoy_axis *b)
 {
     return a->in == b->in && a->scaled == b->scaled && a->first == b->first && a->out == b->out &&
            a->filter == b->filter;
 }
 
 /* Where an axis is, or would be. Tables are never half as many as slots, so there is an empty one. */
-static uint32_t slot_of(const struct convoy_jpeg_tables *tables, const struct convoy_resampling_axis *axis)
+static uint32_t slot_of(const struct convoy_jpeg_tables *tables, const struct convoy_axis *axis)
 {
     uint64_t hash = (uint64_t)axis->in * 0x9E3779B97F4A7C15u;
     hash = (hash ^ hash >> 29 ^ (uint64_t)axis->scaled) * 0xBF58476D1CE4E5B9u;
@@ -42,7 +42,7 @@ static uint32_t slot_of(const struct convoy_jpeg_tables *tables, const struct co
 }
 
 const struct convoy_jpeg_table *convoy_jpeg_tables_get(struct convoy_jpeg_tables *tables,
-                                                       const struct convoy_resampling_axis *axis, size_t taps)
+                                                       const struct convoy_axis *axis, size_t taps)
 {
     uint32_t slot = slot_of(tables, axis);
     if (tables->slots[slot] != 0)

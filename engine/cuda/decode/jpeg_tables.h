@@ -14,7 +14,7 @@
 #endif
 
 struct convoy_jpeg_table {
-    struct convoy_resampling_axis axis;
+    struct convoy_axis axis;
     size_t taps, at; /* at: where its numbers begin */
 };
 
@@ -33,8 +33,7 @@ void convoy_jpeg_tables_free(struct convoy_jpeg_tables *tables);
 /* Returns the axis's table, which is made if it is new; NULL if there is no room. taps: of that axis, not 0.
  * Valid until they are forgotten. */
 const struct convoy_jpeg_table *convoy_jpeg_tables_get(struct convoy_jpeg_tables *tables,
-                                                       const struct convoy_resampling_axis *axis,
-                                                       size_t taps);
+                                                       const struct convoy_axis *axis, size_t taps);
 /* Forgets all. The device may not be reading any. */
 void convoy_jpeg_tables_forget(struct convoy_jpeg_tables *tables);
 /* Copies new tables to the device, in the stream. 0 or as convoy_cuda_check(). */

@@ -37,12 +37,12 @@ static const struct symbol symbols[] = {
 int convoy_nvjpeg_open(struct convoy_nvjpeg *nvjpeg, struct convoy_error *error)
 {
     *nvjpeg = (struct convoy_nvjpeg){0};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && nvjpeg->library == NULL; i++)
-        nvjpeg->library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
-    if (nvjpeg->library == NULL)
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && nvjpeg->handle == NULL; i++)
+        nvjpeg->handle = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
+    if (nvjpeg->handle == NULL)
         return convoy_fail(error, -ENOENT, "there is no " NAME ", which is part of the CUDA Toolkit");
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *symbol = dlsym(nvjpeg->library, symbols[i].name);
+        void *symbol = dlsym(nvjpeg->handle, symbols[i].name);
         if (symbol == NULL) {
             convoy_nvjpeg_close(nvjpeg);
             return convoy_fail(error, -ENOSYS, NAME " lacks %s", symbols[i].name);
@@ -54,8 +54,8 @@ int convoy_nvjpeg_open(struct convoy_nvjpeg *nvjpeg, struct convoy_error *error)
 
 void convoy_nvjpeg_close(struct convoy_nvjpeg *nvjpeg)
 {
-    if (nvjpeg->library != NULL)
-        dlclose(nvjpeg->library);
+    if (nvjpeg->handle != NULL)
+        dlclose(nvjpeg->handle);
     *nvjpeg = (struct convoy_nvjpeg){0};
 }
 

@@ -7,7 +7,7 @@
 
 /* All zero: not open. */
 struct convoy_nvjpeg {
-    void *library;
+    void *handle;
     convoy_nvjpeg_get_property get_property;
     convoy_nvjpeg_create create;
     convoy_nvjpeg_destroy destroy;

@@ -1,25 +1,19 @@
 /* Which pixels of a picture a pixel of the network's input is made of, along each axis, and with what
- * weights: Pillow's fixed-point arithmetic. What server/image does with pictures that the processor decodes
- * is defined in server/image/fit.h, filter.h and resize.h; the numbers here are the same to the bit, which
- * tests/unit/engine/backends/backend_jpeg.c checks. Pure functions; any thread. */
+ * weights: Pillow's fixed-point arithmetic. server/image/resize.h defines it for pictures that the processor
+ * decodes; the numbers here are the same to the bit, which tests/unit/engine/backends/backend_jpeg.c checks.
+ * Pure functions; any thread. */
 #ifndef CONVOY_ENGINE_CUDA_RESAMPLING_H
 #define CONVOY_ENGINE_CUDA_RESAMPLING_H
 
+#include "engine/base/image_axis.h"
 #include "engine/base/jpeg_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* `in` source pixels are scaled to `scaled`, of which [first, first + out) are wanted. */
-struct convoy_resampling_axis {
-    int64_t in, scaled, first;
-    int out;
-    enum convoy_fitting_filter filter;
-};
-
 struct convoy_resampling {
-    struct convoy_resampling_axis x, y;
+    struct convoy_axis x, y;
     int left, top;   /* of the network's input that is free before the picture */
     bool rows_first; /* the pass along y comes first */
 };
@@ -30,14 +24,14 @@ void convoy_resampling_choose(const struct convoy_image_fitting *fitting, uint32
 
 /* The most source pixels that a pixel of the result is made of; 0: so many that a table of weights is the
  * wrong way, and the processor has to do it. */
-size_t convoy_resampling_taps(const struct convoy_resampling_axis *axis);
+size_t convoy_resampling_taps(const struct convoy_axis *axis);
 
 /* The most source pixels, from the first to the last, that `count` pixels of the result beside each other are
  * made of. taps: as above. */
-int64_t convoy_resampling_span(const struct convoy_resampling_axis *axis, size_t taps, int count);
+int64_t convoy_resampling_span(const struct convoy_axis *axis, size_t taps, int count);
 
 /* Writes out x (2 + taps) numbers, as struct convoy_fit_axis (kernels/fit_images.h) has them. taps: as above,
  * not 0. */
-void convoy_resampling_fill(const struct convoy_resampling_axis *axis, size_t taps, int32_t *table);
+void convoy_resampling_fill(const struct convoy_axis *axis, size_t taps, int32_t *table);
 
 #endif

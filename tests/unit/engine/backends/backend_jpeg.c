@@ -45,12 +45,12 @@ Test(backend_jpeg, fittings)
 {
     static const int sizes[][2] = {{24, 40}, {80, 60}, {25, 300}, {300, 25}, {10, 8}, {24, 20}, {3000, 6}};
     for (int kind = CONVOY_FITTING_STRETCH; kind <= CONVOY_FITTING_PAD; kind++)
-        for (int filter = CONVOY_FITTING_BILINEAR; filter <= CONVOY_FITTING_NEAREST; filter++) {
+        for (int filter = CONVOY_FILTER_BILINEAR; filter <= CONVOY_FILTER_NEAREST; filter++) {
             struct convoy_image_fitting fitting = {.kind = (enum convoy_fitting_kind)kind,
-                                                   .filter = (enum convoy_fitting_filter)filter,
+                                                   .filter = (enum convoy_image_filter)filter,
                                                    .color = {10, 100, 200},
                                                    .bgr = (filter + kind) % 2};
-            int channels = filter == CONVOY_FITTING_BICUBIC ? 1 : 3;
+            int channels = filter == CONVOY_FILTER_BICUBIC ? 1 : 3;
             struct mirror mirror = load_mirror(24, 20, channels, 8, &fitting);
             struct rows *rows = new_rows();
             for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)

@@ -23,7 +23,7 @@ Test(worker_command, a_load_says_how_devices_fit_pictures)
     cJSON *load = convoy_worker_command_load(&model, true, true);
     cr_assert_not_null(load);
     cr_expect_eq(number(load, "kind"), CONVOY_FITTING_CROP);
-    cr_expect_eq(number(load, "filter"), CONVOY_FITTING_LANCZOS);
+    cr_expect_eq(number(load, "filter"), CONVOY_FILTER_LANCZOS);
     cr_expect_eq(number(load, "resize_to"), 0);
     cr_expect_eq(number(load, "crop_fraction"), 0.875);
     cr_expect(cJSON_IsTrue(cJSON_GetObjectItem(cJSON_GetObjectItem(load, "fitting"), "bgr")));

@@ -1,4 +1,4 @@
-#include "server/image/filter.h"
+#include "engine/base/image_filter.h"
 
 #include <math.h>
 
