@@ -42,6 +42,7 @@ struct convoy_connection {
     _Atomic int cut_status;
     /* The HTTP thread's. */
     bool body_unread;                  /* answered before the body was read: for when it closes */
+    bool cut_off;                      /* its last request ended without an answer */
     struct convoy_request *request;    /* begun and not ended; NULL: none */
     struct convoy_tls_connection *tls; /* NULL: plain HTTP */
     /* The watch's own. */

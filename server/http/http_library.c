@@ -24,6 +24,7 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. */
@@ -65,6 +66,7 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
     if (request == NULL)
         return;
     connection->request = NULL;
+    connection->cut_off = request->seen && !request->answered;
     convoy_connection_rests(connection);
     int status = request->answered ? 0 : status_of_end(request, why);
     if (status != 0 && !atomic_load_explicit(&http->stopping, memory_order_relaxed))
@@ -92,7 +94,7 @@ static bool too_many_arguments(const char *target)
     return count > MOST_ARGUMENTS;
 }
 
-/* The connection is then closed, its unread bytes are taken by linger. */
+/* The connection is then closed; linger takes its unread bytes. */
 static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
                          struct convoy_connection *connection, const char *sentence)
 {
@@ -119,6 +121,16 @@ static void begin_tls(const struct convoy_tls_hooks *tls, struct MHD_Connection 
         shutdown(connection->fd, SHUT_RDWR);
 }
 
+/* May closing the connection reset it, and with it answers that the client has not read yet? The library
+ * refuses what is not HTTP without reading what stands behind it. */
+static bool lingers(const struct convoy_connection *connection)
+{
+    int waiting = 0;
+
+    return connection->body_unread ||
+           (!connection->cut_off && ioctl(connection->fd, FIONREAD, &waiting) == 0 && waiting > 0);
+}
+
 /* A connection is opened, or is about to be closed: its descriptor is still open then. */
 static void on_connection(void *context, struct MHD_Connection *mhd, void **record,
                           enum MHD_ConnectionNotificationCode what)
@@ -142,7 +154,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         /* The library tells of the end of a request only when it called on_access() for it, which it does not
          * when the headers are too large. */
         end_request(http, connection, MHD_REQUEST_TERMINATED_CLIENT_ABORT);
-        if (connection->body_unread)
+        if (lingers(connection))
             convoy_linger_take(http->linger, connection->fd);
         struct convoy_tls_connection *tls = connection->tls;
         if (tls != NULL)

@@ -99,6 +99,15 @@ def pipelining():
             assert answer.headers["x-request-id"] == f"pipe-{number}", f"not in order: {answer}"
 
 
+def rubbish_behind_a_request():
+    """The answer arrives whole, though the server closes with bytes in its socket that it has not read."""
+    for rubbish in (b"this is not HTTP\r\n\r\n" * 3000, b"x" * 65536, b"GET /v2 HTTP/1.1\r\nno colon\r\n" * 2000):
+        with Connection(URL, receive_buffer=4096) as connection:
+            connection.ask("GET", "/v2/openapi.json")
+            connection.send(rubbish)
+            expect(connection.answer(), 200).json()
+
+
 def request_ids():
     with Connection(URL) as connection:
         for kept in ("a", "A.b_c-9", "x" * 64):
@@ -340,6 +349,7 @@ def main():
     for test in (
         keep_alive,
         pipelining,
+        rubbish_behind_a_request,
         request_ids,
         head,
         expect_100,

@@ -41,6 +41,7 @@ class Play:
         self.reader = Reader(head=b"HEAD" in data, most=data.count(b"HTTP/") + 1)
         self.deaf = self.was_deaf = False
         self.over = False  # the server closed, or reset
+        self.was_reset = False
         self.sending = True
         self.socket = socket.create_connection(address, PATIENCE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -58,7 +59,9 @@ class Play:
             self.reader.feed(data)
         else:
             self.over = True
-            if not self.was_deaf:  # which is cut off in the middle of an answer
+            # Neither one that did not read, which is cut off in the middle of an answer; nor one whose send() was told
+            # of a reset, which recv() then shows as an end.
+            if not self.was_deaf and not self.was_reset:
                 self.reader.end()
 
     def until(self, seconds, done=lambda: False, quiet=False):
@@ -88,8 +91,9 @@ class Play:
                     at += self.socket.send(data[at : at + (1 << 18)])
                 except BlockingIOError:
                     pass
-                except OSError:
+                except OSError as error:
                     self.sending = False
+                    self.was_reset = isinstance(error, ConnectionResetError)
                     if not self.deaf:
                         self.until(0.5)  # what it said before it closed
                     return
