@@ -96,6 +96,8 @@ static int try_files(const struct convoy_jpeg_probe *probe, const bool *greys, s
         }
     }
     int failed = CONVOY_CUDA_BESIDE(error, cudaMemsetAsync, (probe->memory, 0, FILES * PLANE, probe->stream));
+    if (!failed) /* the engines do not wait for the stream (jpeg_state.c) */
+        failed = CONVOY_CUDA_BESIDE(error, cudaStreamSynchronize, (probe->stream));
     if (failed)
         return failed;
     int status = nvjpeg->batch_initialize(probe->handle, probe->state, FILES, 1, probe->output);

@@ -1,6 +1,6 @@
 /* A stand-in for libnvjpeg.so.13 on the emulated GPU: decodes with libjpeg-turbo, gives the samples of each
- * component as they are coded (README.md). As the real one it reads the files during the call, and writes the
- * planes when the stream comes to that.
+ * component as they are coded (README.md). As the real one with its engines, it reads the files and writes the
+ * planes during the call, whatever waits in the stream.
  *
  * Faults. A file that libjpeg finds damaged fails its batch. A comment in a file asks for more:
  *     nvjpeg:refuse    its batch is not supported
@@ -173,17 +173,21 @@ static void free_batch(struct batch *batch)
     free(batch);
 }
 
-/* What the stream does. */
-static int write_planes(void *context)
+static void write_planes(const struct batch *batch)
 {
-    struct batch *batch = context;
-    int error = batch->lose ? cudaErrorIllegalAddress : cudaSuccess;
     for (int i = 0; i < batch->count && !batch->lose; i++) {
         const struct plane *plane = &batch->planes[i];
         for (int y = 0; y < plane->height; y++)
             memcpy(plane->to + (size_t)y * plane->pitch, plane->samples + (size_t)y * (size_t)plane->stride,
                    (size_t)plane->width);
     }
+}
+
+/* What the stream does. */
+static int end_batch(void *context)
+{
+    struct batch *batch = context;
+    int error = batch->lose ? cudaErrorIllegalAddress : cudaSuccess;
     free_batch(batch);
     return error;
 }
@@ -312,7 +316,8 @@ EXPORTED int nvjpegDecodeBatched(convoy_nvjpeg_handle handle, convoy_nvjpeg_stat
         free_batch(batch);
         return status;
     }
-    if (convoy_emulated_put(stream, write_planes, batch) == 0)
+    write_planes(batch);
+    if (convoy_emulated_put(stream, end_batch, batch) == 0)
         return CONVOY_NVJPEG_SUCCESS;
     free_batch(batch);
     return CONVOY_NVJPEG_EXECUTION_FAILED;
