@@ -87,6 +87,14 @@ backend_here() {
   build=$work/emulated
 }
 
+# engines_here: where the GPU is an emulated one, finds the stand-in for nvJPEG, which decodes what a GPU's JPEG engines would.
+engines_here() {
+  [ -n "$emulated" ] || return 0
+  echo "On an emulated GPU: the figures say nothing."
+  LD_LIBRARY_PATH=$(cd "$(dirname "$emulated")/nvjpeg" && pwd)
+  export LD_LIBRARY_PATH
+}
+
 # start_least [echo [CERTIFICATE KEY]] (with least_scheme=https): starts the bare server (mhd_least.c) with a thread for each core, from the pack where it brings one,
 # and sets $least and $least_port.
 start_least() {

@@ -9,10 +9,8 @@ network=${1:-torchvision:resnet50} rounds=${2:-3} seconds=${3:-5} precision=${4:
 needs wrk wrk
 backend_here cuda mhd_least
 options='' many=256 asked=200
+engines_here
 if [ -n "$emulated" ]; then
-  echo "On an emulated GPU: the figures say nothing."
-  LD_LIBRARY_PATH=$(cd "$(dirname "$emulated")/nvjpeg" && pwd)
-  export LD_LIBRARY_PATH
   network=pixels rounds=1 seconds=3 many=4 asked=5 options=', "tune": "off", "batching": {"max_batch": 4}, "worker": {"hang_timeout_ms": 20000}'
 fi
 
