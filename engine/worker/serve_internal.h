@@ -37,12 +37,13 @@ struct convoy_worker_mapping {
 };
 
 /* Checks of the device in idle time. Each round goes through all models: first a model's weights, in slices,
- * then its canary. */
+ * then its canary; at last, once, the decoder of JPEG files. */
 struct convoy_worker_checks {
     uint64_t period_us; /* of rest between two rounds; 0: no rounds */
     bool worked;        /* there was work since the last look at the clock */
     uint64_t worked_us, due_us;
-    uint32_t model; /* the next one of the round; CONVOY_MAX_MODELS: there is no round */
+    bool begun;     /* there is a round */
+    uint32_t model; /* the next one of it; CONVOY_MAX_MODELS: the decoder */
     bool weights_done;
     uint64_t busy_us; /* that the round took so far */
     bool changed;     /* a network's known answer has to be taken again */
@@ -131,7 +132,8 @@ void convoy_worker_check_loaded(struct convoy_worker *worker, uint32_t model, cJ
 /* Networks for which changed() was called compute with other kernels: compares their answers with the first
  * ones within a bound. */
 void convoy_worker_check_changed(struct convoy_worker *worker);
-/* Does a part of a round that is due: a slice of weights, or a canary; false when there is nothing to do. */
+/* Does a part of a round that is due: a slice of weights, a canary, or the decoder's file; false when there
+ * is nothing to do. */
 bool convoy_worker_check_idle(struct convoy_worker *worker);
 /* How long until that has something to do, as poll() takes it. */
 int convoy_worker_check_wait_ms(const struct convoy_worker *worker);
