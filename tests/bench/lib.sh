@@ -118,6 +118,9 @@ start_least() {
 # with_front PID...: these, and of a convoyd its front.
 with_front() { local pid; for pid in "$@"; do echo "$pid"; pgrep -P "$pid" -x convoyd || true; done; }
 
+# descendants PID: it and all below it.
+descendants() { local child; echo "$1"; for child in $(pgrep -P "$1"); do descendants "$child"; done; }
+
 # ticks PID...: processor time so far, in hundredths of a second; of a convoyd with its front.
 ticks() { local pid; for pid in $(with_front "$@"); do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
 
