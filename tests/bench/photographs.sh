@@ -80,6 +80,7 @@ print("FastAPI", fastapi.__version__, "uvicorn", uvicorn.__version__, "uvloop" i
 start_peer() {
   local port end=$((SECONDS + ${PEER_PATIENCE_S:-400})) pid
   port=$(free_port)
+  : >"$work/peer-$1.log"
   (cd tests/bench && export PEER_NETWORK=${PEER_NETWORK:-$peer_network} && peer -m uvicorn peer_photographs:app --workers "$1" --no-access-log \
     --timeout-worker-healthcheck 600 --port "$port" >"$work/peer-$1.log" 2>&1) &
   pid=$!
