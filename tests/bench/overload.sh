@@ -5,9 +5,10 @@
 #   network  a network that the CPU backend computes in some 10 ms, on the cores that the load generator uses too
 #   decoder  JPEGs of 1600 x 1200 pixels and the null backend: the front itself is the limit
 # and, only if it is named, with a GPU or an emulated one:
-#   engines:WIDTHxHEIGHT   photographs of that size, which the GPU's JPEG engines decode: they, or the bytes' way to them, are the limit
+#   engines:WIDTHxHEIGHT[:QUALITY]   photographs of that size, which the GPU's JPEG engines decode: they, or the bytes' way to them, are the
+#            limit; a lower QUALITY than 85 makes the files smaller, where the generator cannot send so many bytes
 #   tests/bench/overload.sh [SECONDS [ROUNDS [KIND...]]]
-# Capacity is the rate of a closed loop of 64 connections just before, of the same generator and daemon. A round counts
+# Capacity is the rate of a closed loop of 64 connections (of engines on a GPU 256) just before, of the same generator and daemon. A round counts
 # only if the generator kept up (nothing unsent, and 99 % of the requests sent within 50 ms after they were due) and nothing was
 # answered wrongly: each request has a 200 within its deadline or a 503, and a witness that asks beside the load (tests/tools/load.py)
 # finds Retry-After with each 503, and predictions with each 200.
@@ -26,7 +27,7 @@ metric() { curl -fsS "$url/metrics" | awk -v n="$1" 'index($0, n) == 1 { s += $N
 
 start() { # kind
   local backend=null options=(--models "$measured") pace='' config='{}'
-  images=models/samples build=$whole counted=''
+  images=models/samples build=$whole counted='' connections=64
   case $1 in
     device)
       pace=pace:5000
@@ -46,20 +47,24 @@ PYTHON
       images=$work/large
       ;;
     engines:[0-9]*x[0-9]*)
-      local size=${1#*:} i
-      backend=cuda images=$work/$size counted=yes config='{"images": {"decoder": "gpu"}}'
+      local size=${1#*:} quality=85 i
+      [[ $size != *:* ]] || { quality=${size#*:}; size=${size%:*}; }
+      backend=cuda images=$work/$size-$quality counted=yes connections=256 config='{"images": {"decoder": "gpu"}}'
       if [ ! -d "$images" ]; then
         mkdir "$images"
         for i in 1 2 3 4; do
-          "$python" tests/bench/photograph.py "${size%x*}" "${size#*x}" "$images/$i.jpg" || die "Pillow is missing (Debian package python3-pil)"
+          "$python" tests/bench/photograph.py "${size%x*}" "${size#*x}" "$images/$i.jpg" "$quality" || die "Pillow is missing (Debian package python3-pil)"
         done
       fi
       backend_here cuda
-      [ -z "$emulated" ] || engines_here
-      [ -z "$emulated" ] || config='{"images": {"decoder": "gpu"}, "tune": "off", "batching": {"max_batch": 4}, "worker": {"hang_timeout_ms": 20000}}'
+      if [ -n "$emulated" ]; then
+        engines_here
+        connections=64
+        config='{"images": {"decoder": "gpu"}, "tune": "off", "batching": {"max_batch": 4}, "worker": {"hang_timeout_ms": 20000}}'
+      fi
       ;;
     *)
-      die "the kinds are device, network, decoder and engines:WIDTHxHEIGHT, not $1"
+      die "the kinds are device, network, decoder and engines:WIDTHxHEIGHT[:QUALITY], not $1"
       ;;
   esac
   printf '%s' "$config" >"$work/config.json" # else the built-in values, whatever lies in ./config
@@ -119,7 +124,7 @@ PYTHON
 for kind in "${kinds[@]}"; do
   for ((round = 0; round < rounds; round++)); do
     start "$kind"
-    bench --connections 64 --seconds 6 >"$work/closed.json"
+    bench --connections "$connections" --seconds 6 >"$work/closed.json"
     rate=$("$python" -c 'import json, sys; print(4 * json.load(open(sys.argv[1]))["requests_per_second"])' "$work/closed.json")
     "$python" tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" -x convoyd)" "$(pgrep -P "$daemon" convoy-worker)" \
       >"$work/probe.json" &
