@@ -10,6 +10,7 @@
  *     submit(), collect() jobs: a batch of rows of one network each; several may be in flight
  *     idle()              when there is no job: time kernels, make faster plans
  *     verify()            when there is no job: are the weights what they were?
+ *     verify_decoder()    when there is no job: are JPEG files decoded rightly?
  *     close()
  *
  * Threads: one thread of the worker, the compute thread, calls all functions, one at a time. Exceptions:
@@ -34,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      7 /* raised with each change of this file or of a layout's number */
+#define CONVOY_BACKEND_ABI      8 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -202,6 +203,12 @@ struct convoy_backend {
      * read; another errno: the device is lost. May be NULL. */
     int (*verify)(struct convoy_device *device, struct convoy_net *net, int64_t budget_us,
                   struct convoy_error *error);
+
+    /* Decodes a JPEG file that is known in every way in which jobs of CONVOY_LAYOUT_JPEG do, and compares.
+     * With no job in flight; load() does the same before the first network takes such jobs. Returns 1: it is
+     * right; 0: no network takes them, or the file could not be decoded, as undecoded says of a job's;
+     * -EBADMSG: its pixels are wrong; another errno: the device is lost. May be NULL. */
+    int (*verify_decoder)(struct convoy_device *device, struct convoy_error *error);
 
     /* Asks the device for its memory. That takes time: the worker calls it after a model was loaded, unloaded
      * or tuned, never on the path of a request. A negative errno: the device is lost. May be NULL. */

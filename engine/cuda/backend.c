@@ -28,6 +28,7 @@ static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
                                               .collect = convoy_cuda_collect,
                                               .idle = convoy_cuda_idle,
                                               .verify = convoy_cuda_verify,
+                                              .verify_decoder = convoy_cuda_verify_decoder,
                                               .memory = convoy_cuda_memory,
                                               .counters = counters,
                                               .health = health};

@@ -196,6 +196,11 @@ int convoy_cuda_verify(struct convoy_device *device, struct convoy_net *net, int
     return convoy_cuda_net_verify(&device->gpu, net, budget_us, error);
 }
 
+int convoy_cuda_verify_decoder(struct convoy_device *device, struct convoy_error *error)
+{
+    return convoy_jpeg_decoder_check(device->decoder, error);
+}
+
 int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,
                        struct convoy_error *error)
 {

@@ -69,6 +69,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
 int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                         struct convoy_error *error);
 int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error);
+int convoy_cuda_verify_decoder(struct convoy_device *device, struct convoy_error *error);
 int convoy_cuda_verify(struct convoy_device *device, struct convoy_net *net, int64_t budget_us,
                        struct convoy_error *error);
 int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,

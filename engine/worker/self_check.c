@@ -11,13 +11,14 @@
 #define QUIET_US 100000u /* without work before checks run, so that they do not come between requests */
 #define SLICE_US 1000    /* how long a slot may wait because weights are read */
 #define SHARE    100u    /* checks take at most one part in so many of the time */
-#define NO_ROUND CONVOY_MAX_MODELS
+#define DECODER  CONVOY_MAX_MODELS /* in place of a model's number */
 
 static void report(struct convoy_worker *worker, uint32_t model, const char *check, const char *reason)
 {
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "checked");
-    cJSON_AddNumberToObject(message, "model", model);
+    if (model != DECODER)
+        cJSON_AddNumberToObject(message, "model", model);
     cJSON_AddStringToObject(message, "check", check);
     cJSON_AddBoolToObject(message, "same", reason == NULL);
     if (reason != NULL)
@@ -71,7 +72,7 @@ void convoy_worker_check_loaded(struct convoy_worker *worker, uint32_t model, cJ
                                "canary finds larger differences only");
     }
     known->hash = again.hash;
-    if (checks->model == NO_ROUND)
+    if (!checks->begun)
         checks->due_us = convoy_now_us() + checks->period_us;
 }
 
@@ -123,11 +124,28 @@ static bool check_weights(struct convoy_worker *worker, uint32_t model)
     return more > 0;
 }
 
+/* Files that cannot be decoded are given back to the front, and are no fault; wrong pixels would be answered.
+ */
+static void check_decoder(struct convoy_worker *worker)
+{
+    struct convoy_error error;
+    const struct convoy_backend *backend = worker->device.backend;
+    if (backend->verify_decoder == NULL)
+        return;
+    int right = backend->verify_decoder(worker->device.device, &error);
+    if (right == -EBADMSG)
+        end_for(worker, DECODER, "decoder", error.message);
+    if (right < 0)
+        convoy_worker_lose_device(worker, &error);
+    if (right > 0)
+        report(worker, DECODER, "decoder", NULL);
+}
+
 static void end_round(struct convoy_worker_checks *checks, uint64_t now)
 {
     uint64_t rest_us = checks->busy_us * SHARE;
     checks->due_us = now + (rest_us > checks->period_us ? rest_us : checks->period_us);
-    checks->model = NO_ROUND;
+    checks->begun = false;
     checks->busy_us = 0;
 }
 
@@ -139,7 +157,7 @@ static uint64_t begin_us(const struct convoy_worker_checks *checks)
 
 void convoy_worker_check_init(struct convoy_worker *worker, uint64_t period_us)
 {
-    worker->checks = (struct convoy_worker_checks){.period_us = period_us, .model = NO_ROUND};
+    worker->checks = (struct convoy_worker_checks){.period_us = period_us};
 }
 
 bool convoy_worker_check_idle(struct convoy_worker *worker)
@@ -153,13 +171,16 @@ bool convoy_worker_check_idle(struct convoy_worker *worker)
     checks->worked = false;
     if (now < begin_us(checks))
         return false;
-    if (checks->model == NO_ROUND)
+    if (!checks->begun)
         checks->model = 0;
-    while (checks->model < NO_ROUND && worker->nets[checks->model].net == NULL)
+    checks->begun = true;
+    while (checks->model < CONVOY_MAX_MODELS && worker->nets[checks->model].net == NULL)
         checks->model++;
-    if (checks->model == NO_ROUND) {
-        end_round(checks, now);
-        return false;
+    if (checks->model == DECODER) {
+        check_decoder(worker);
+        checks->busy_us += convoy_now_us() - now;
+        end_round(checks, convoy_now_us());
+        return true;
     }
     /* The weights first: what is wrong with them is said as that, and not as a wrong answer. */
     if (!checks->weights_done) {

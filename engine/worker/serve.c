@@ -21,90 +21,13 @@
 #define HEARTBEAT_MS 100
 #define AWAY_US      1000000u /* a worker that comes back after so long was stopped */
 
-#define LAST_HEALTH_MS 50 /* how much later a worker ends that has lost its device */
-
 #define PAUSE_ROUNDS 4    /* of looking at slots, in each pause of a load */
 #define IDLE_US      5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
-
-enum phase { STARTING, LOADING, TUNING, RUNNING };
-static const char *const phase_names[] = {
-    [STARTING] = "starting", [LOADING] = "loading", [TUNING] = "tuning", [RUNNING] = "running"};
 
 struct command {
     struct convoy_list link;
     cJSON *json;
 };
-
-/* The message "health": what is known. */
-static void send_health(struct convoy_worker *worker, const struct convoy_device_health *health)
-{
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "health");
-    for (int i = 0; i < CONVOY_HEALTH_VALUES; i++)
-        if (health->values[i] != CONVOY_HEALTH_UNKNOWN)
-            cJSON_AddNumberToObject(message, convoy_health_names[i], (double)health->values[i]);
-    convoy_control_send(&worker->control, message);
-}
-
-static void send_new_health(struct convoy_worker *worker)
-{
-    struct convoy_device_health health;
-    if (worker->device.backend->health == NULL ||
-        !worker->device.backend->health(worker->device.device, 0, &health) || health.number == worker->health)
-        return;
-    worker->health = health.number;
-    send_health(worker, &health);
-}
-
-/* What took the device is often an error that the driver reports, a little later than the call that failed:
- * the next worker hears of its own errors only. */
-static void send_last_health(struct convoy_worker *worker)
-{
-    struct convoy_device_health health;
-    if (worker->device.device != NULL && worker->device.backend->health != NULL &&
-        worker->device.backend->health(worker->device.device, LAST_HEALTH_MS, &health))
-        send_health(worker, &health);
-}
-
-_Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error)
-{
-    send_last_health(worker);
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "lost");
-    cJSON_AddStringToObject(message, "reason", error->message);
-    convoy_control_send(&worker->control, message);
-    _exit(CONVOY_EXIT_LOST);
-}
-
-/* After models came, went or were tuned: the question costs time. */
-void convoy_worker_send_memory(struct convoy_worker *worker)
-{
-    struct convoy_device_memory memory = {0};
-    struct convoy_error error;
-    if (worker->device.backend->memory == NULL)
-        return;
-    if (worker->device.backend->memory(worker->device.device, &memory, &error) != 0)
-        convoy_worker_lose_device(worker, &error);
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "memory");
-    cJSON_AddNumberToObject(message, "weights", (double)memory.weights);
-    cJSON_AddNumberToObject(message, "workspace", (double)memory.workspace);
-    cJSON_AddNumberToObject(message, "free", (double)memory.free);
-    cJSON_AddNumberToObject(message, "total", (double)memory.total);
-    convoy_control_send(&worker->control, message);
-}
-
-static void send_model(struct convoy_worker *worker, const char *type, uint32_t model, cJSON *object,
-                       const char *reason)
-{
-    if (object == NULL)
-        object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "type", type);
-    cJSON_AddNumberToObject(object, "model", model);
-    if (reason != NULL)
-        cJSON_AddStringToObject(object, "reason", reason);
-    convoy_control_send(&worker->control, object);
-}
 
 /* For struct convoy_background. */
 static bool serve_once(void *context)
@@ -142,8 +65,8 @@ static void load(struct convoy_worker *worker, uint32_t model, const cJSON *comm
     worker->serves_beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(command, "beside"));
     if (!worker->serves_beside)
         convoy_worker_collect_all(worker);
-    atomic_store(&worker->phase, LOADING);
-    send_model(worker, "loading", model, NULL, NULL);
+    atomic_store(&worker->phase, CONVOY_PHASE_LOADING);
+    convoy_worker_send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
     int code =
         convoy_worker_load(&worker->device, command, worker->serves_beside ? &worker->background : NULL,
@@ -162,12 +85,12 @@ static void load(struct convoy_worker *worker, uint32_t model, const cJSON *comm
         convoy_worker_remember(&worker->nets[model], command, described);
     }
     if (code == 0)
-        send_model(worker, "loaded", model, described, NULL);
+        convoy_worker_send_model(worker, "loaded", model, described, NULL);
     else
-        send_model(worker, "failed", model, NULL, error.message);
+        convoy_worker_send_model(worker, "failed", model, NULL, error.message);
     convoy_worker_send_memory(worker);
     worker->idle_left = true;
-    atomic_store(&worker->phase, RUNNING);
+    atomic_store(&worker->phase, CONVOY_PHASE_RUNNING);
 }
 
 /* Says how large a model's rows and outputs are, before it is loaded. */
@@ -175,27 +98,12 @@ static void measure(struct convoy_worker *worker, uint32_t model, const cJSON *c
 {
     struct convoy_error error;
     cJSON *described = NULL;
-    atomic_store(&worker->phase, LOADING);
-    send_model(worker, "loading", model, NULL, NULL); /* it may be the file that this process dies of */
+    atomic_store(&worker->phase, CONVOY_PHASE_LOADING);
+    convoy_worker_send_model(worker, "loading", model, NULL,
+                             NULL); /* it may be the file that this process dies of */
     int code = convoy_worker_measure(command, &described, &error);
-    send_model(worker, "measured", model, described, code != 0 ? error.message : NULL);
-    atomic_store(&worker->phase, RUNNING);
-}
-
-static void add_counter(void *context, const char *name, uint64_t value)
-{
-    cJSON_AddNumberToObject(context, name, (double)value);
-}
-
-static void send_heartbeat(struct convoy_worker *worker)
-{
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "heartbeat");
-    cJSON_AddStringToObject(message, "phase", phase_names[atomic_load(&worker->phase)]);
-    if (worker->device.backend->counters != NULL)
-        worker->device.backend->counters(worker->device.device, add_counter,
-                                         cJSON_AddObjectToObject(message, "counters"));
-    convoy_control_send(&worker->control, message);
+    convoy_worker_send_model(worker, "measured", model, described, code != 0 ? error.message : NULL);
+    atomic_store(&worker->phase, CONVOY_PHASE_RUNNING);
 }
 
 /* backend.h's changed(). */
@@ -210,7 +118,7 @@ static void send_tuned(void *context, struct convoy_net *net, const struct convo
         cJSON *object = cJSON_CreateObject();
         convoy_worker_describe(info, object);
         convoy_worker_remember_tuned(&worker->nets[model], info);
-        send_model(worker, "tuned", model, object, NULL);
+        convoy_worker_send_model(worker, "tuned", model, object, NULL);
         convoy_worker_send_memory(worker);
     }
 }
@@ -244,15 +152,15 @@ static bool use_idle(struct convoy_worker *worker)
         !worker->attached)
         return false;
     /* The front must know before it may be the last that it hears. */
-    if (atomic_exchange(&worker->phase, TUNING) != TUNING)
-        send_heartbeat(worker);
+    if (atomic_exchange(&worker->phase, CONVOY_PHASE_TUNING) != CONVOY_PHASE_TUNING)
+        convoy_worker_send_heartbeat(worker);
     int more = worker->device.backend->idle(worker->device.device, IDLE_US, &error);
     if (more < 0)
         convoy_worker_lose_device(worker, &error);
     convoy_worker_check_changed(worker);
     worker->idle_left = more > 0;
     if (more == 0)
-        atomic_store(&worker->phase, RUNNING);
+        atomic_store(&worker->phase, CONVOY_PHASE_RUNNING);
     return worker->idle_left;
 }
 
@@ -399,21 +307,6 @@ static void queue_command(void *context, cJSON *json)
     convoy_wake_fd_ring(worker->wake_fd);
 }
 
-cJSON *convoy_worker_hello(const struct convoy_worker *worker)
-{
-    const struct convoy_device_info *info = &worker->device.info;
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "hello");
-    cJSON_AddNumberToObject(message, "abi", CONVOY_CHANNEL_ABI);
-    cJSON_AddStringToObject(message, "backend", worker->device.backend->name);
-    cJSON_AddStringToObject(message, "device", info->name);
-    cJSON_AddStringToObject(message, "description", info->description);
-    cJSON_AddNumberToObject(message, "device_count", info->device_count);
-    cJSON_AddNumberToObject(message, "streams", info->streams);
-    cJSON_AddNumberToObject(message, "jpeg_jobs", info->jpeg_jobs);
-    return message;
-}
-
 /* A worker that cannot be confined serves all the same, and says so: the front decides whom it trusts, and an
  * old kernel is no reason not to serve. */
 static void confine(struct convoy_worker *worker)
@@ -488,7 +381,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         convoy_fail(&error, failed, "the worker cannot start its compute thread: %s", strerror(-failed));
     if (failed)
         convoy_worker_lose_device(&worker, &error);
-    atomic_store(&worker.phase, RUNNING);
+    atomic_store(&worker.phase, CONVOY_PHASE_RUNNING);
     uint64_t next_beat = 0;
     while (!worker.control.closed) {
         uint64_t now = convoy_now_us();
@@ -497,8 +390,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
             if (is_orphan(orphan_ms * (uint64_t)1000, now, &reads))
                 _exit(0);
             if (reads) { /* else the socket would fill, and this thread wait */
-                send_heartbeat(&worker);
-                send_new_health(&worker);
+                convoy_worker_send_heartbeat(&worker);
+                convoy_worker_send_new_health(&worker);
             }
             next_beat = now + HEARTBEAT_MS * 1000u;
         }

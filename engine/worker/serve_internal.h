@@ -1,4 +1,5 @@
 /* What the files of a worker that serves share: serve.c (commands of the front, the two threads),
+ * serve_messages.c (what is told to the front),
  * serve_slots.c (slots of the channel), serve_maps.c (slots that ask for a class activation map),
  * self_check.c (whether the device computes rightly) and serve_adopt.c (a front that takes the worker over
  * from one that is gone). */
@@ -37,22 +38,31 @@ struct convoy_worker_mapping {
 };
 
 /* Checks of the device in idle time. Each round goes through all models: first a model's weights, in slices,
- * then its canary. */
+ * then its canary; at last, once, the decoder of JPEG files. */
 struct convoy_worker_checks {
     uint64_t period_us; /* of rest between two rounds; 0: no rounds */
     bool worked;        /* there was work since the last look at the clock */
     uint64_t worked_us, due_us;
-    uint32_t model; /* the next one of the round; CONVOY_MAX_MODELS: there is no round */
+    bool begun;     /* there is a round */
+    uint32_t model; /* the next one of it; CONVOY_MAX_MODELS: the decoder */
     bool weights_done;
     uint64_t busy_us; /* that the round took so far */
     bool changed;     /* a network's known answer has to be taken again */
 };
 
+/* What the front is told with each heartbeat. */
+enum convoy_worker_phase {
+    CONVOY_PHASE_STARTING,
+    CONVOY_PHASE_LOADING,
+    CONVOY_PHASE_TUNING,
+    CONVOY_PHASE_RUNNING
+};
+
 struct convoy_worker {
     struct convoy_control control;
     struct convoy_worker_device device;
-    atomic_int phase;
-    uint64_t health; /* the main thread's: number of the last health that was sent */
+    atomic_int phase; /* enum convoy_worker_phase */
+    uint64_t health;  /* the main thread's: number of the last health that was sent */
 
     /* commands of the front, from the main thread to the compute thread */
     pthread_mutex_t lock;
@@ -71,16 +81,28 @@ struct convoy_worker {
     struct convoy_worker_mapping mapping;
 };
 
+/* serve_messages.c */
+
 /* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
- */
+ * Sends "health" and "lost". Any thread. */
 _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error);
 
 /* The message "hello". The caller sends it. */
 cJSON *convoy_worker_hello(const struct convoy_worker *worker);
+/* Sends "heartbeat", with the phase and the backend's counters. Any thread. */
+void convoy_worker_send_heartbeat(struct convoy_worker *worker);
+/* Sends "health" if something is known that was not sent yet. The main thread's alone. */
+void convoy_worker_send_new_health(struct convoy_worker *worker);
+/* Sends a message of that type about a model. object: what else is in it, which this frees; NULL: nothing.
+ * reason may be NULL. The compute thread's alone. */
+void convoy_worker_send_model(struct convoy_worker *worker, const char *type, uint32_t model, cJSON *object,
+                              const char *reason);
+/* Sends "memory", after models came, went or were tuned: the question costs time. The compute thread's alone.
+ */
+void convoy_worker_send_memory(struct convoy_worker *worker);
+
 /* A member of a command that is a number of zero or more; UINT64_MAX when it is none. */
 uint64_t convoy_worker_number(const cJSON *command, const char *key);
-/* Sends the message "memory". The compute thread's alone. */
-void convoy_worker_send_memory(struct convoy_worker *worker);
 
 /* serve_adopt.c, the compute thread's alone. Keeps what a later front must know of the model: the command
  * that it was loaded with, and the message "loaded" as far as it is made. */
@@ -131,7 +153,8 @@ void convoy_worker_check_loaded(struct convoy_worker *worker, uint32_t model, cJ
 /* Networks for which changed() was called compute with other kernels: compares their answers with the first
  * ones within a bound. */
 void convoy_worker_check_changed(struct convoy_worker *worker);
-/* Does a part of a round that is due: a slice of weights, or a canary; false when there is nothing to do. */
+/* Does a part of a round that is due: a slice of weights, a canary, or the decoder's file; false when there
+ * is nothing to do. */
 bool convoy_worker_check_idle(struct convoy_worker *worker);
 /* How long until that has something to do, as poll() takes it. */
 int convoy_worker_check_wait_ms(const struct convoy_worker *worker);

@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/classify_answer.h"
+#include "server/api/decoder_option.h"
 #include "server/api/explain.h"
 #include "server/api/form.h"
 #include "server/api/lookup.h"
@@ -62,24 +63,6 @@ static bool read_threshold(struct convoy_request *request, double *threshold)
     return true;
 }
 
-static bool read_decoder(struct convoy_request *request, enum convoy_image_decoder *decoder)
-{
-    size_t length;
-    bool present;
-    const char *value = convoy_request_query(request, "decoder", &length, &present);
-
-    if (!present)
-        return true;
-    for (unsigned i = 0; convoy_image_decoder_texts[i] != NULL; i++)
-        if (strlen(convoy_image_decoder_texts[i]) == length &&
-            memcmp(convoy_image_decoder_texts[i], value, length) == 0) {
-            *decoder = (enum convoy_image_decoder)i;
-            return true;
-        }
-    convoy_fail(&request->refusal_reason, 0, "decoder must be auto, cpu, gpu or fastest");
-    return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
-}
-
 /* Which classes to name: with a threshold all that reach it, unless top says how many. */
 static struct convoy_prediction_rule rule_of(const struct options *options,
                                              const struct convoy_model_view *view)
@@ -102,16 +85,13 @@ static bool take_one(struct convoy_request *request, const struct options *optio
 static bool read_options(struct convoy_request *request, struct options *options)
 {
     const struct convoy_config *config = convoy_app_of(request)->config;
-    *options = (struct options){.threshold = -1,
-                                .timeout_ms = config->timeout_ms,
-                                .scaled_decoding = 1,
-                                .decoder = config->images.decoder};
+    *options = (struct options){.threshold = -1, .timeout_ms = config->timeout_ms, .scaled_decoding = 1};
     return number(request, "top", 1, CONVOY_TOP_MAX, &options->top) &&
            read_threshold(request, &options->threshold) &&
            number(request, "timeout_ms", 1, TIMEOUT_MS_MAX, &options->timeout_ms) &&
            number(request, "profile", 0, 1, &options->profile) &&
            number(request, "scaled_decoding", 0, 1, &options->scaled_decoding) &&
-           read_decoder(request, &options->decoder) &&
+           convoy_decoder_option(request, &options->decoder) &&
            number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority) &&
            convoy_explain_read(request, &options->map) && take_one(request, options);
 }

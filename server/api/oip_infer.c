@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
+#include "server/api/decoder_option.h"
 #include "server/api/lookup.h"
 #include "server/api/oip_infer_answer.h"
 #include "server/api/oip_infer_internal.h"
@@ -69,7 +70,11 @@ static bool begin(struct convoy_request *request, enum convoy_infer_form form, i
 {
     struct convoy_model_view view;
     size_t json_length;
+    enum convoy_image_decoder decoder = convoy_app_of(request)->config->images.decoder;
 
+    /* In V1 there are no parameters of a request but those of its URL. */
+    if (form == CONVOY_INFER_V1 && !convoy_decoder_option(request, &decoder))
+        return false;
     if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &form) ||
         !convoy_lookup_activated(request, &view, convoy_oip_infer_read_deadline_us(request), retry_after))
         return false;
@@ -83,6 +88,7 @@ static bool begin(struct convoy_request *request, enum convoy_infer_form form, i
     infer->view = view;
     infer->json_length = json_length;
     infer->form = form;
+    infer->decoder = decoder;
     infer->step = convoy_oip_infer_first_step(request);
     convoy_call_of(request)->infer = infer;
     return true;

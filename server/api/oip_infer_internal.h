@@ -35,6 +35,7 @@ struct convoy_oip_infer {
     enum convoy_oip_infer_step step; /* that comes next */
     size_t json_length;              /* 0: the whole body, or, where raw, nothing */
     enum convoy_infer_form form;
+    enum convoy_image_decoder decoder; /* unless the header says another */
     size_t tensor_counted;
     size_t packed;                    /* bytes of the body that came; 0: it was not compressed */
     struct convoy_sample_size *sizes; /* of each image; NULL: not known */

@@ -46,7 +46,7 @@ static int read_header(struct convoy_oip_infer *infer)
             "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
     tensors->shape = &infer->view.shape;
     tensors->max_rows = convoy_app_of(request)->config->images.max_per_request;
-    tensors->decoder = convoy_app_of(request)->config->images.decoder;
+    tensors->decoder = infer->decoder;
     tensors->memory = convoy_client_is_local(request) ? convoy_app_of(request)->shared_memory : NULL;
     tensors->body = request->body;
     tensors->length = request->body_length;

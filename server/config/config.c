@@ -2,6 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/ipc/channel.h"
+#include "server/config/config_search.h"
 #include "server/config/model_name.h"
 
 #include <errno.h>
@@ -9,12 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define LOCAL_FILE     "config/convoyd.json"
-#define INSTALLED_FILE "etc/convoyd/convoyd.json" /* below PREFIX */
-
-#define USR "/usr/" /* the only PREFIX whose configuration is not below it but below / */
 
 #define DAY_MS     86400000u
 #define HOUR_MS    3600000u
@@ -418,59 +413,17 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
     return 0;
 }
 
-/* True also for a file that exists but cannot be read: loading it then says why. */
-static bool exists(const char *path)
-{
-    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
-}
-
-bool convoy_config_search(const char *program, char *path, size_t capacity)
-{
-    if (exists(LOCAL_FILE))
-        return (size_t)snprintf(path, capacity, "%s", LOCAL_FILE) < capacity;
-    const char *slash = strrchr(program, '/');
-    if (slash == NULL)
-        return false;
-    int folder = (int)(slash - program); /* .../bin */
-    while (folder > 0 && program[folder - 1] != '/')
-        folder--;
-    /* What belongs to the system has its configuration in /etc (Filesystem Hierarchy Standard, 3.7). */
-    if (folder == sizeof USR - 1 && memcmp(program, USR, sizeof USR - 1) == 0)
-        folder = 1;
-    int length = snprintf(path, capacity, "%.*s%s", folder, program, INSTALLED_FILE);
-    return length > 0 && (size_t)length < capacity && exists(path);
-}
-
-static bool running_program(char *path, size_t capacity)
-{
-    ssize_t length = readlink("/proc/self/exe", path, capacity - 1);
-    if (length < 0)
-        return false;
-    path[length] = '\0';
-    return true;
-}
-
-/* In the installed file a relative folder of models lies in PREFIX/share/convoyd, wherever PREFIX was moved
- * to and the daemon is started. */
+/* In the installed file a relative folder of models is where that file's are. */
 static int find_installed_models(struct convoy_config *config, struct convoy_error *error)
 {
     char models[PATH_MAX];
-    size_t length = strlen(config->file), suffix = strlen(INSTALLED_FILE);
-    if (config->models[0] == '/' || length < suffix ||
-        strcmp(config->file + length - suffix, INSTALLED_FILE) != 0)
-        return 0;
-    bool system = length - suffix == 1; /* /etc/convoyd/convoyd.json */
-    int needed = snprintf(models, sizeof models, "%.*sshare/convoyd/%s",
-                          (int)(system ? sizeof USR - 1 : length - suffix), system ? USR : config->file,
-                          config->models);
-    if (needed < 0 || (size_t)needed >= sizeof models)
-        return convoy_fail(error, -ENAMETOOLONG, "%s: the path of models is too long", config->file);
-    return replace(&config->models, models, config->file, error);
+    int found = convoy_config_installed_models(config->file, config->models, models, error);
+    return found > 0 ? replace(&config->models, models, config->file, error) : found;
 }
 
 int convoy_config_load(const char *path, struct convoy_config **config, struct convoy_error *error)
 {
-    char program[PATH_MAX], found[PATH_MAX];
+    char found[PATH_MAX];
     cJSON *document = NULL;
     struct convoy_json root;
     int result = 0;
@@ -479,12 +432,8 @@ int convoy_config_load(const char *path, struct convoy_config **config, struct c
     if (loaded == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the configuration");
 
-    if (path == NULL) {
-        if (!running_program(program, sizeof program))
-            program[0] = '\0';
-        if (convoy_config_search(program, found, sizeof found))
-            path = found;
-    }
+    if (path == NULL && convoy_config_found(found))
+        path = found;
     if (path != NULL) {
         if ((result = replace(&loaded->file, path, path, error)) < 0 ||
             (result = convoy_json_load(path, &document, error)) < 0 ||

@@ -134,7 +134,7 @@ struct convoy_config {
     } log;
 };
 
-/* Reads path, or searches for a file (convoy_config_search()) when it is NULL. The caller frees *config with
+/* Reads path, or searches for a file (config_search.h) when it is NULL. The caller frees *config with
  * convoy_config_free(). -EINVAL for what the file says, -ENOENT and others of open(2) for a file that cannot
  * be read, -ENOMEM. */
 int convoy_config_load(const char *path, struct convoy_config **config, struct convoy_error *error);
@@ -143,10 +143,6 @@ int convoy_config_load(const char *path, struct convoy_config **config, struct c
 struct convoy_config *convoy_config_default(void);
 
 void convoy_config_free(struct convoy_config *config); /* NULL is allowed */
-
-/* Searches for the configuration file: writes its path and returns true, or returns false when there is none.
- * program is the path of the running program. */
-bool convoy_config_search(const char *program, char *path, size_t capacity);
 
 /* Reads the object "batching" of a daemon's or a model's file over what *batching holds. */
 struct convoy_json;

@@ -119,7 +119,7 @@ void convoy_metrics_worker_gone(struct convoy_device_metrics *device);
 void convoy_metrics_front_restarts(struct convoy_metrics *metrics, const char *reason, uint64_t total);
 /* reason: a short constant, e.g. "exit", "signal", "hang", "canary". */
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason);
-/* check: "canary" or "weights"; same: nothing differed. */
+/* check: "canary", "weights" or "decoder"; same: nothing differed. */
 void convoy_metrics_device_check(struct convoy_device_metrics *device, const char *check, bool same);
 /* total: calls made by this worker process so far. A worker that starts again counts from 0, which Prometheus
  * understands as a counter's reset. */

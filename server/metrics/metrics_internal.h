@@ -1,5 +1,6 @@
-/* How metrics are kept: shared by metrics.c, which counts, metrics_text.c, metrics_print.c, metrics_health.c
- * and metrics_totals.c, which render, and by no other file.
+/* How metrics are kept: shared by metrics.c, which counts with handles, metrics_series.c, which counts by
+ * labels, metrics_text.c, metrics_print.c, metrics_health.c and metrics_totals.c, which render, and by no
+ * other file.
  *
  * Everything is an append-only list with an atomic head: readers walk the lists without a lock, writers push
  * under the lock, and nothing is removed before the end. */
@@ -92,6 +93,16 @@ struct convoy_series {
     _Atomic uint64_t value;
     char labels[]; /* as rendered: model="x",route="/classify",status="200" */
 };
+
+/* What counts needs no order among counters. */
+static inline void convoy_metrics_add(_Atomic uint64_t *counter, uint64_t amount)
+{
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+static inline void convoy_metrics_set(_Atomic uint64_t *gauge, uint64_t value)
+{
+    atomic_store_explicit(gauge, value, memory_order_relaxed);
+}
 
 #define CONVOY_SERIES_CHAINS 1024
 #define CONVOY_SERIES_MAX    65536 /* series past these are not made: a mistaken label cannot fill memory */

@@ -56,19 +56,19 @@ static void forget_answers(const struct device_worker *worker)
     }
 }
 
-static void take_out(struct device_worker *worker, struct convoy_model_record *model, bool weights, bool late,
+/* model: NULL where what is wrong is of no model. */
+static void take_out(struct device_worker *worker, const struct convoy_model_record *model, const char *check,
                      const char *how)
 {
-    const char *check = weights ? "weights" : "canary";
     convoy_log(CONVOY_LOG_ERROR, "a device computes wrongly: its worker is replaced",
-               CONVOY_STR("device", worker->device), CONVOY_STR("model", model->name),
-               CONVOY_STR("version", model->version), CONVOY_STR("check", check), CONVOY_STR("text", how));
+               CONVOY_STR("device", worker->device), CONVOY_STR("model", model != NULL ? model->name : ""),
+               CONVOY_STR("version", model != NULL ? model->version : ""), CONVOY_STR("check", check),
+               CONVOY_STR("text", how));
     worker->distrusted = true;
     forget_answers(worker);
     worker->loading = NO_MODEL; /* it is not the loading that kills it */
     convoy_metrics_device_check(worker->metrics, check, false);
     convoy_worker_process_kill(&worker->process, check);
-    convoy_quarantine_wrong(worker, model, late);
 }
 
 bool convoy_canary_accepts(struct device_worker *worker, struct convoy_model_record *model,
@@ -88,7 +88,8 @@ bool convoy_canary_accepts(struct device_worker *worker, struct convoy_model_rec
     if (known == NULL) {
         keep(list, files, worker->kind, answer);
     } else if (!convoy_canary_agrees(&known->answer, answer, bound, &error)) {
-        take_out(worker, model, false, false, error.message);
+        take_out(worker, model, convoy_device_check_name(CONVOY_CHECK_CANARY), error.message);
+        convoy_quarantine_wrong(worker, model, false);
         return false;
     }
     convoy_metrics_device_check(worker->metrics, "canary", true);
@@ -97,16 +98,21 @@ bool convoy_canary_accepts(struct device_worker *worker, struct convoy_model_rec
 
 void convoy_canary_checked(struct device_worker *worker, const struct convoy_worker_message *message)
 {
-    struct convoy_model_record *model = convoy_registry_at(worker->supervisor->registry, message->model);
-    if (model == NULL || worker->distrusted)
+    bool decoder = message->checked.check == CONVOY_CHECK_DECODER;
+    const char *check = convoy_device_check_name(message->checked.check);
+    struct convoy_model_record *model =
+        decoder ? NULL : convoy_registry_at(worker->supervisor->registry, message->model);
+    if ((model == NULL && !decoder) || worker->distrusted)
         return;
     if (!message->checked.same) {
-        take_out(worker, model, message->checked.weights, worker->loading != (int)message->model,
-                 message->text);
+        bool late = worker->loading != (int)message->model;
+        take_out(worker, model, check, message->text);
+        if (model != NULL)
+            convoy_quarantine_wrong(worker, model, late);
         return;
     }
-    convoy_metrics_device_check(worker->metrics, message->checked.weights ? "weights" : "canary", true);
-    if (!message->checked.weights)
+    convoy_metrics_device_check(worker->metrics, check, true);
+    if (message->checked.check == CONVOY_CHECK_CANARY)
         convoy_quarantine_right(worker, message->model);
 }
 

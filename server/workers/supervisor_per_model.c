@@ -14,6 +14,8 @@ bool convoy_per_model_is_for(const struct device_worker *worker, const struct co
 bool convoy_per_model_hears(const struct device_worker *worker, const struct convoy_worker_message *message)
 {
     const struct convoy_model_record *model;
+    if (message->type == CONVOY_WORKER_CHECKED && message->checked.check == CONVOY_CHECK_DECODER)
+        return true; /* of the device, not of a model */
     switch (message->type) {
     case CONVOY_WORKER_LOADING:
     case CONVOY_WORKER_MEASURED:

@@ -211,14 +211,36 @@ static int read_canary(const cJSON *json, struct convoy_worker_message *message,
     return 0;
 }
 
-static int read_checked(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+static int read_model(const cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
+                      struct convoy_error *error)
+{
+    if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
+        return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
+    return 0;
+}
+
+static const char *const checks[] = {
+    [CONVOY_CHECK_CANARY] = "canary", [CONVOY_CHECK_WEIGHTS] = "weights", [CONVOY_CHECK_DECODER] = "decoder"};
+#define CHECKS (sizeof checks / sizeof checks[0])
+
+const char *convoy_device_check_name(enum convoy_device_check check)
+{
+    return checks[check];
+}
+
+static int read_checked(const cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
+                        struct convoy_error *error)
 {
     const char *check = string(json, "check");
-    message->checked.same = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "same"));
-    message->checked.weights = strcmp(check, "weights") == 0;
-    if (!message->checked.weights && strcmp(check, "canary") != 0)
+    size_t number = 0;
+    while (number < CHECKS && strcmp(check, checks[number]) != 0)
+        number++;
+    if (number == CHECKS)
         return convoy_fail(error, -EPROTO, "a worker's message is of an unknown check");
-    return 0;
+    message->checked.check = (enum convoy_device_check)number;
+    message->checked.same = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "same"));
+    message->text = string(json, "reason");
+    return message->checked.check == CONVOY_CHECK_DECODER ? 0 : read_model(json, model_count, message, error);
 }
 
 static int read_loaded(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
@@ -290,9 +312,8 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
     case CONVOY_WORKER_FAILED:
     case CONVOY_WORKER_HELD:
     case CONVOY_WORKER_TUNED:
-    case CONVOY_WORKER_CHECKED:
-        if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
-            return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
+        if (read_model(json, model_count, message, error) != 0)
+            return -EPROTO;
         message->text = string(json, "reason");
         if (message->type == CONVOY_WORKER_MEASURED)
             return message->text[0] != '\0'
@@ -300,9 +321,9 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
                        : convoy_worker_message_shape(json, &message->loaded.shape, error);
         if (message->type == CONVOY_WORKER_LOADED || message->type == CONVOY_WORKER_HELD)
             return read_loaded(json, message, error);
-        if (message->type == CONVOY_WORKER_CHECKED)
-            return read_checked(json, message, error);
         return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;
+    case CONVOY_WORKER_CHECKED:
+        return read_checked(json, model_count, message, error);
     case CONVOY_WORKER_MEMORY:
         return read_memory(json, message, error);
     case CONVOY_WORKER_HEALTH:

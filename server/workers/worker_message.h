@@ -26,7 +26,7 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_HELD,    /* to a front that adopts it: as LOADED, under the number that it has so far */
     CONVOY_WORKER_ADOPTED, /* all HELD were sent */
     CONVOY_WORKER_TUNED,   /* a loaded model's kernels and weights have changed */
-    CONVOY_WORKER_CHECKED, /* whether a loaded model still computes as it did */
+    CONVOY_WORKER_CHECKED, /* whether the device still computes as it did */
     CONVOY_WORKER_MEMORY,
     CONVOY_WORKER_HEALTH, /* what the device's driver says of it */
     CONVOY_WORKER_HEARTBEAT,
@@ -34,12 +34,19 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_LOST
 };
 
+/* What a worker looked at, with what is known of it. */
+enum convoy_device_check {
+    CONVOY_CHECK_CANARY,  /* a model's answer to one row */
+    CONVOY_CHECK_WEIGHTS, /* a model's weights on the device */
+    CONVOY_CHECK_DECODER  /* the device's decoder of JPEG files; of no model */
+};
+
 struct convoy_worker_message {
     enum convoy_worker_message_type type;
-    cJSON *json; /* the whole message, for counters and what HELD was loaded with; strings below
-                    point into it */
-    uint32_t
-        model; /* LOADING, MEASURED, LOADED, FAILED, HELD, TUNED, CHECKED: less than the model count given */
+    cJSON *json;    /* the whole message, for counters and what HELD was loaded with; strings below
+                       point into it */
+    uint32_t model; /* LOADING, MEASURED, LOADED, FAILED, HELD, TUNED, CHECKED but for the decoder: less than
+                       the model count given */
     const char *text;  /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
                           message; HEARTBEAT: the phase; CHECKED: how it differs, or "" */
     const char *level; /* LOG */
@@ -59,7 +66,8 @@ struct convoy_worker_message {
         struct convoy_canary canary;      /* of LOADED: without its hash; count 0: there is none */
     } loaded;                             /* and TUNED */
     struct {
-        bool same, weights; /* weights: they were read; else the canary ran */
+        bool same;
+        enum convoy_device_check check;
     } checked;
     struct {
         uint64_t weights, workspace, free, total;
@@ -72,6 +80,9 @@ struct convoy_worker_message {
 int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
                                struct convoy_error *error);
 void convoy_worker_message_free(struct convoy_worker_message *message);
+
+/* Its name in messages, metrics and the log. Static. */
+const char *convoy_device_check_name(enum convoy_device_check check);
 
 /* Reads the part of LOADED that `convoy-worker --check` also prints. -EPROTO with a sentence. */
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,

@@ -24,8 +24,6 @@ first_answer() {
     sleep 0.002
   done
 }
-# descendants PID: it and all below it.
-descendants() { local child; echo "$1"; for child in $(pgrep -P "$1"); do descendants "$child"; done; }
 now() { date +%s%N; }
 
 start_peer() {

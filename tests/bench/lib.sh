@@ -87,6 +87,14 @@ backend_here() {
   build=$work/emulated
 }
 
+# engines_here: where the GPU is an emulated one, finds the stand-in for nvJPEG, which decodes what a GPU's JPEG engines would.
+engines_here() {
+  [ -n "$emulated" ] || return 0
+  echo "On an emulated GPU: the figures say nothing."
+  LD_LIBRARY_PATH=$(cd "$(dirname "$emulated")/nvjpeg" && pwd)
+  export LD_LIBRARY_PATH
+}
+
 # start_least [echo [CERTIFICATE KEY]] (with least_scheme=https): starts the bare server (mhd_least.c) with a thread for each core, from the pack where it brings one,
 # and sets $least and $least_port.
 start_least() {
@@ -109,6 +117,9 @@ start_least() {
 
 # with_front PID...: these, and of a convoyd its front.
 with_front() { local pid; for pid in "$@"; do echo "$pid"; pgrep -P "$pid" -x convoyd || true; done; }
+
+# descendants PID: it and all below it.
+descendants() { local child; echo "$1"; for child in $(pgrep -P "$1"); do descendants "$child"; done; }
 
 # ticks PID...: processor time so far, in hundredths of a second; of a convoyd with its front.
 ticks() { local pid; for pid in $(with_front "$@"); do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }

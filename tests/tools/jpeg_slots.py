@@ -117,13 +117,13 @@ def rows(values, files, where, decoder="gpu"):
             sys.exit(f"{where}: row {i} is not that of its file ({by} {index}): {row}")
 
 
-def v1(files):
-    """By images.decoder, which must be gpu."""
+def v1(files, query="", decoder="gpu"):
+    """By images.decoder, which must be gpu, unless the query says another."""
     body = json.dumps({"instances": [{"b64": base64.b64encode(file).decode()} for file in files]})
-    status, answer = post(f"/v1/models/{MODEL}:predict", body, {"Content-Type": "application/json"})
+    status, answer = post(f"/v1/models/{MODEL}:predict{query}", body, {"Content-Type": "application/json"})
     if status != 200:
         sys.exit(f"v1: {status} {answer}")
-    rows([value for row in answer["predictions"] for value in row], files, "v1")
+    rows([value for row in answer["predictions"] for value in row], files, "v1", decoder)
 
 
 def ways():
@@ -134,6 +134,11 @@ def ways():
     infer(files, True)
     infer(files, True, "cpu")
     v1(files)
+    for decoder in "gpu", "cpu":
+        v1(files, f"?decoder={decoder}", decoder)
+    status, answer = post(f"/v1/models/{MODEL}:predict?decoder=magic", "{}", {})
+    if status != 400 or "decoder must be auto, cpu, gpu or fastest" not in answer.get("error", ""):
+        sys.exit(f"v1 with a decoder that is none: {status} {answer}")
     large = noisy(12)
     classify(large[:2] + files[:5], "image")
     classify(large[:2] + files[:5], "form")

@@ -1,5 +1,6 @@
 #include "engine/cuda/decode/jpeg_decoder.h"
 
+#include "engine/cuda/decode/jpeg_known.h"
 #include "engine/cuda/decode/jpeg_probe.h"
 #include "engine/cuda/decode/jpeg_state.h"
 #include "engine/cuda/runtime/calls.h"
@@ -32,6 +33,7 @@ struct convoy_jpeg_decoder {
     struct convoy_nvjpeg_pinned_allocator pinned;
     pthread_mutex_t lock; /* of what follows, and of each worker's `held` */
     pthread_cond_t changed;
+    pthread_cond_t ended;                   /* a task that wakes has */
     struct convoy_jpeg_task *first, **last; /* that wait */
     bool closing;
     struct worker workers[CONVOY_JPEG_STATES];
@@ -107,6 +109,7 @@ struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gp
     decoder->last = &decoder->first;
     pthread_mutex_init(&decoder->lock, NULL);
     pthread_cond_init(&decoder->changed, NULL);
+    pthread_cond_init(&decoder->ended, NULL);
     return decoder;
 }
 
@@ -140,6 +143,7 @@ void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder)
         return;
     free_states(decoder);
     convoy_nvjpeg_close(&decoder->library.nvjpeg);
+    pthread_cond_destroy(&decoder->ended);
     pthread_cond_destroy(&decoder->changed);
     pthread_mutex_destroy(&decoder->lock);
     free(decoder);
@@ -169,15 +173,22 @@ static struct convoy_jpeg_task *next_task(struct worker *worker)
 static void *run_tasks(void *context)
 {
     struct worker *worker = context;
+    struct convoy_jpeg_decoder *decoder = worker->decoder;
     struct convoy_error error = {0};
-    int failed = CONVOY_CUDA_BESIDE(&error, cudaSetDevice, (worker->decoder->gpu->index));
+    int failed = CONVOY_CUDA_BESIDE(&error, cudaSetDevice, (decoder->gpu->index));
     struct convoy_jpeg_task *task;
     while ((task = next_task(worker)) != NULL) {
         task->code = failed;
         task->error = error;
         if (!failed)
             task->code = convoy_jpeg_state_run(&worker->state, task, &task->error);
+        bool wakes = task->wakes; /* from then on it may be gone */
         atomic_store_explicit(&task->ended, true, memory_order_release);
+        if (!wakes)
+            continue;
+        pthread_mutex_lock(&decoder->lock);
+        pthread_cond_broadcast(&decoder->ended);
+        pthread_mutex_unlock(&decoder->lock);
     }
     return NULL;
 }
@@ -266,6 +277,13 @@ static int start_threads(struct convoy_jpeg_decoder *decoder, struct convoy_erro
     return failed;
 }
 
+static int refuse(struct convoy_jpeg_decoder *decoder, const struct convoy_error *why)
+{
+    decoder->refused = true;
+    decoder->why = *why;
+    return -ENOTSUP;
+}
+
 static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
 {
     if (decoder->refused) {
@@ -276,11 +294,7 @@ static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *err
     if (!failed && (failed = start_threads(decoder, error)) != 0)
         free_states(decoder);
     decoder->prepared = !failed;
-    if (failed == -ENOTSUP) {
-        decoder->refused = true;
-        decoder->why = *error;
-    }
-    return failed;
+    return failed == -ENOTSUP ? refuse(decoder, error) : failed;
 }
 
 int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
@@ -291,12 +305,25 @@ int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t ro
     if (image_bytes > ROWS_BYTES / rows)
         return convoy_fail(error, -ENOTSUP, "%u rows of %zu bytes are more than %zu MiB", rows, image_bytes,
                            ROWS_BYTES >> 20);
-    int failed = decoder->prepared ? 0 : prepare(decoder, error);
+    bool first = !decoder->prepared;
+    size_t bytes = rows * image_bytes;
+    if (bytes < CONVOY_JPEG_KNOWN_BYTES)
+        bytes = CONVOY_JPEG_KNOWN_BYTES;
+    int failed = first ? prepare(decoder, error) : 0;
     pthread_mutex_lock(&decoder->lock);
     for (int i = 0; i < CONVOY_JPEG_STATES && !failed; i++)
-        failed = convoy_jpeg_state_reserve(&decoder->workers[i].state, rows * image_bytes, error);
+        failed = convoy_jpeg_state_reserve(&decoder->workers[i].state, bytes, error);
     pthread_mutex_unlock(&decoder->lock);
-    return failed;
+    if (failed || !first)
+        return failed;
+    int right = convoy_jpeg_decoder_check(decoder, error);
+    if (right > 0 || (right < 0 && right != -EBADMSG))
+        return right > 0 ? 0 : right;
+    if (right == 0)
+        convoy_fail(error, -ENOTSUP, "a known JPEG file could not be decoded");
+    free_states(decoder);
+    decoder->prepared = false;
+    return refuse(decoder, error);
 }
 
 uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder)
@@ -341,4 +368,62 @@ int convoy_jpeg_task_release(struct convoy_jpeg_task *task, cudaStream_t stream,
     pthread_cond_broadcast(&decoder->changed);
     pthread_mutex_unlock(&decoder->lock);
     return 0;
+}
+
+void convoy_jpeg_decoder_wait(struct convoy_jpeg_decoder *decoder, const struct convoy_jpeg_task *task)
+{
+    pthread_mutex_lock(&decoder->lock);
+    while (!convoy_jpeg_task_ended(task))
+        pthread_cond_wait(&decoder->ended, &decoder->lock);
+    pthread_mutex_unlock(&decoder->lock);
+}
+
+/* Copies the row of a task that has ended, and releases it. */
+static int take_known(struct convoy_jpeg_task *task, cudaStream_t stream, uint8_t *row,
+                      struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaMemcpyAsync,
+                             (row, task->images, CONVOY_JPEG_KNOWN_BYTES, cudaMemcpyDeviceToHost, stream));
+    if (!failed)
+        failed = convoy_jpeg_task_release(task, stream, error);
+    return failed ? failed : CONVOY_CUDA(error, cudaEventSynchronize, (task->state->taken));
+}
+
+int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    if (decoder == NULL || !decoder->prepared)
+        return 0;
+    uint8_t input[CONVOY_JPEG_KNOWN_INPUT], row[CONVOY_JPEG_KNOWN_BYTES];
+    struct convoy_jpeg_task tasks[CONVOY_JPEG_STATES];
+    bool undecoded = false;
+    int result = 1;
+    convoy_jpeg_known_fill(input);
+    /* Each state takes one, as none of them takes another before its own is released. */
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++) {
+        tasks[i] = (struct convoy_jpeg_task){.input = input,
+                                             .input_bytes = sizeof(input),
+                                             .rows = 1,
+                                             .fitting = &convoy_jpeg_known_fitting,
+                                             .image_bytes = sizeof(row),
+                                             .wakes = true};
+        convoy_jpeg_decoder_submit(decoder, &tasks[i]);
+    }
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++)
+        convoy_jpeg_decoder_wait(decoder, &tasks[i]);
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++) {
+        if (tasks[i].code != 0) {
+            *error = tasks[i].error;
+            return tasks[i].code;
+        }
+        struct convoy_error what;
+        int failed = take_known(&tasks[i], decoder->gpu->streams[0], row, &what);
+        if (failed) {
+            *error = what;
+            return failed;
+        }
+        undecoded |= (tasks[i].undecoded[0] & 1) != 0;
+        if ((tasks[i].undecoded[0] & 1) == 0 && result == 1 && !convoy_jpeg_known_agrees(row, error))
+            result = -EBADMSG;
+    }
+    return result == 1 && undecoded ? 0 : result;
 }

@@ -33,8 +33,8 @@ struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gp
 /* No task may be under way. NULL is allowed. */
 void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder);
 
-/* Prepares for jobs of up to `rows` rows of image_bytes. The first call makes the states and decodes a
- * picture that is known. Tasks may be under way. -ENOTSUP: this device cannot, or rows are too large;
+/* Prepares for jobs of up to `rows` rows of image_bytes. The first call makes the states and has them decode
+ * pictures that are known. Tasks may be under way. -ENOTSUP: this device cannot, or rows are too large;
  * -ENOMEM: it lacks memory; else the device is lost. After an error jobs of such rows may not be submitted;
  * others that were prepared for still may. */
 int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
@@ -45,10 +45,18 @@ uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder);
 
 /* Queues a task. */
 void convoy_jpeg_decoder_submit(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task);
+/* Waits until a task that was submitted with `wakes` has ended. */
+void convoy_jpeg_decoder_wait(struct convoy_jpeg_decoder *decoder, const struct convoy_jpeg_task *task);
 /* True once it has ended. Costs a load. */
 bool convoy_jpeg_task_ended(const struct convoy_jpeg_task *task);
 /* After it has ended and what reads its images is in the stream: the state may go on when the stream has come
  * that far. 0 or as convoy_cuda_check(). */
 int convoy_jpeg_task_release(struct convoy_jpeg_task *task, cudaStream_t stream, struct convoy_error *error);
+
+/* Has each state decode, turn and resize a file whose row is known (jpeg_known.h), as it does with a job's.
+ * With no task under way. Returns 1: all rows are right; 0: there is nothing to check, or a state could not
+ * decode the file, which it would say of a client's, too; -EBADMSG with a sentence: a row is wrong; another
+ * errno: the device is lost. */
+int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error);
 
 #endif

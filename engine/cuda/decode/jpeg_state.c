@@ -60,8 +60,8 @@ void convoy_jpeg_state_free(struct convoy_jpeg_state *state)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->pictures));
     if (state->unwritten != NULL)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->unwritten));
-    void *const memory[] = {state->planes, state->rows.images, state->wanted.images, state->swap.images,
-                            state->device_pictures};
+    void *const memory[] = {state->planes,      state->rows.images,     state->wanted.images,
+                            state->swap.images, state->device_pictures, state->device_unwritten};
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i] != NULL)
             (void)CONVOY_CUDA_BESIDE(&ignored, cudaFree, (memory[i]));

@@ -17,6 +17,7 @@ struct convoy_jpeg_task {
     uint32_t rows;
     const struct convoy_image_fitting *fitting; /* of the network */
     size_t image_bytes;                         /* from row to row of the result */
+    bool wakes;                                 /* convoy_jpeg_decoder_wait() is called for it */
     /* set when it has ended */
     int code;                                      /* 0, or a negative errno: the device is lost */
     struct convoy_error error;                     /* then */

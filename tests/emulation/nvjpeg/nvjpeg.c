@@ -11,7 +11,9 @@
  *     nvjpeg:size      nvjpegGetImageInfo() says that it is a pixel wider
  * CONVOY_EMULATED_NVJPEG=fail: every batch fails; no-engines: there is no hardware backend; no-grey: batches
  * with grey files are not supported; none: no backend
- * at all; other: pixels are not those of the file; memory: the library asks for more memory than it may have.
+ * at all; other: pixels are not those of the file; memory: the library asks for more memory than it may have;
+ * flat: of each block of 8 x 8 its first pixel; second: the second state of a handle gives such pixels;
+ * later:FILE: so do all, in the process whose number is in FILE, or in any where FILE says "all".
  */
 #include "engine/cuda/decode/nvjpeg_abi.h"
 
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jpeglib.h>
 
@@ -32,10 +35,12 @@ int convoy_emulated_put(cudaStream_t stream, int (*work)(void *context), void *c
 
 struct convoy_nvjpeg_opaque_handle {
     struct convoy_nvjpeg_device_allocator device;
+    int states; /* that were made */
 };
 
 struct convoy_nvjpeg_opaque_state {
     convoy_nvjpeg_handle handle;
+    int number;        /* of its handle's states */
     int batch, output; /* batch 0: not initialized, as after a batch that failed */
     void *memory;      /* as the real library keeps some */
 };
@@ -60,6 +65,19 @@ static bool wishes(const char *wish)
 {
     const char *wishes = getenv("CONVOY_EMULATED_NVJPEG");
     return wishes != NULL && strcmp(wishes, wish) == 0;
+}
+
+/* Whether the file of "later:FILE" says so of this process. */
+static bool is_meant(void)
+{
+    const char *wish = getenv("CONVOY_EMULATED_NVJPEG");
+    char text[16] = "";
+    FILE *file = wish != NULL && strncmp(wish, "later:", 6) == 0 ? fopen(wish + 6, "r") : NULL;
+    if (file == NULL)
+        return false;
+    bool read = fgets(text, sizeof text, file) != NULL;
+    fclose(file);
+    return read && (strncmp(text, "all", 3) == 0 || strtol(text, NULL, 10) == getpid());
 }
 
 /* Is there a comment of that text before the first scan? */
@@ -211,6 +229,7 @@ EXPORTED int nvjpegCreateExV2(int backend, struct convoy_nvjpeg_device_allocator
     if (*handle == NULL)
         return CONVOY_NVJPEG_ALLOCATOR_FAILURE;
     (*handle)->device = *device;
+    (*handle)->states = 0;
     return CONVOY_NVJPEG_SUCCESS;
 }
 
@@ -226,6 +245,7 @@ EXPORTED int nvjpegJpegStateCreate(convoy_nvjpeg_handle handle, convoy_nvjpeg_st
     if (*state == NULL)
         return CONVOY_NVJPEG_ALLOCATOR_FAILURE;
     (*state)->handle = handle;
+    (*state)->number = handle->states++;
     return CONVOY_NVJPEG_SUCCESS;
 }
 
@@ -287,6 +307,18 @@ EXPORTED int nvjpegDecodeBatchedInitialize(convoy_nvjpeg_handle handle, convoy_n
     return CONVOY_NVJPEG_SUCCESS;
 }
 
+/* Of each block its first sample. */
+static void flatten(const struct batch *batch)
+{
+    for (int i = 0; i < batch->count; i++) {
+        const struct plane *plane = &batch->planes[i];
+        for (int y = 0; y < plane->height; y++)
+            for (int x = 0; x < plane->width; x++)
+                plane->samples[(size_t)y * (size_t)plane->stride + (size_t)x] =
+                    plane->samples[(size_t)(y - y % 8) * (size_t)plane->stride + (size_t)(x - x % 8)];
+    }
+}
+
 EXPORTED int nvjpegDecodeBatched(convoy_nvjpeg_handle handle, convoy_nvjpeg_state state,
                                  const unsigned char *const *data, const size_t *lengths,
                                  struct convoy_nvjpeg_image *images, cudaStream_t stream)
@@ -311,6 +343,8 @@ EXPORTED int nvjpegDecodeBatched(convoy_nvjpeg_handle handle, convoy_nvjpeg_stat
         status = CONVOY_NVJPEG_NOT_SUPPORTED;
     if (wishes("other") && batch->count > 0)
         batch->planes[0].samples[0] ^= 0x80;
+    if (wishes("flat") || (wishes("second") && state->number == 1) || is_meant())
+        flatten(batch);
     if (status != CONVOY_NVJPEG_SUCCESS) {
         state->batch = 0;
         free_batch(batch);

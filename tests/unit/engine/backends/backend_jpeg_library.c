@@ -1,6 +1,8 @@
 /* Devices that cannot decode JPEG files, and libraries that fail. On the emulated GPU alone. */
 #include "tests/unit/engine/backends/backend_jpeg.h"
 
+#include <unistd.h>
+
 TestSuite(backend_jpeg_library, .fini = close_backend, .timeout = 300);
 
 /* Opens a device whose library behaves like that; on a GPU there is no such thing. */
@@ -67,6 +69,52 @@ Test(backend_jpeg_library, decodes_wrongly)
 {
     open_as(backend_nvjpeg, "other");
     check_takes_none("gives other pixels than a known picture has");
+}
+
+/* The pictures of the first probe are flat: these are found by the file whose row is known. */
+Test(backend_jpeg_library, loses_what_is_in_a_block)
+{
+    open_as(backend_nvjpeg, "flat");
+    check_takes_none("of a known JPEG file are off by more than");
+    cr_assert_eq(backend->verify_decoder(device, &(struct convoy_error){0}), 0);
+}
+
+Test(backend_jpeg_library, a_state_decodes_wrongly)
+{
+    open_as(backend_nvjpeg, "second");
+    check_takes_none("of a known JPEG file are off by more than");
+}
+
+/* What was right at the start is found when it goes wrong; a decoder that decodes nothing is none that goes
+ * wrong. */
+Test(backend_jpeg_library, decodes_wrongly_later)
+{
+    char path[] = "/tmp/convoy-nvjpeg-XXXXXX", wish[64];
+    struct convoy_error error;
+    int file = mkstemp(path);
+    cr_assert_geq(file, 0);
+    snprintf(wish, sizeof(wish), "later:%s", path);
+    open_as(backend_nvjpeg, wish);
+    cr_assert_eq(backend->verify_decoder(device, &error), 0); /* nothing was made yet */
+    struct mirror mirror = load_mirror(2, 1, 3, 1, &stretch); /* of smaller rows than the known one */
+    for (int again = 0; again < 3; again++)
+        cr_assert_eq(backend->verify_decoder(device, &error), 1, "%s", error.message);
+    cr_assert_eq(write(file, "all", 3), 3);
+    cr_assert_eq(backend->verify_decoder(device, &error), -EBADMSG);
+    cr_assert(strstr(error.message, "of a known JPEG file are off by more than 6 levels") != NULL, "%s",
+              error.message);
+    close(file);
+    unlink(path);
+    cr_assert_eq(backend->verify_decoder(device, &error), 1, "%s", error.message);
+    setenv("CONVOY_EMULATED_NVJPEG", "fail", 1);
+    cr_assert_eq(backend->verify_decoder(device, &error), 0);
+    unsetenv("CONVOY_EMULATED_NVJPEG");
+    struct rows *rows = new_rows();
+    add_row(rows, usual(), 1);
+    lay_out(rows);
+    check_rows_but(&mirror, rows, 0);
+    unload_mirror(&mirror);
+    cr_assert_eq(backend->verify_decoder(device, &error), 1, "%s", error.message);
 }
 
 Test(backend_jpeg_library, wants_too_much_memory)

@@ -1,4 +1,5 @@
 #include "server/config/config.h"
+#include "server/config/config_search.h"
 #include "server/config/role.h"
 
 #include "engine/base/file.h"

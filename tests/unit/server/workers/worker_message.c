@@ -134,6 +134,8 @@ Test(worker_message, refuses_checks_that_do_not_exist)
 {
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"canary\"}"), 0);
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"weights\"}"), 0);
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"check\":\"decoder\"}"), 0); /* of no model */
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"check\":\"canary\"}"), -EPROTO);
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"all\"}"), -EPROTO);
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1}"), -EPROTO);
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":2,\"check\":\"canary\"}"), -EPROTO);

@@ -1,6 +1,7 @@
 /* What the supervisor sends to a worker, and what becomes of what cannot be sent. There is no process: the
  * functions of worker_process.c are replaced, and the tests say what a worker would have said. */
 #include "server/workers/supervisor.h"
+#include "server/workers/supervisor_internal.h"
 #include "server/workers/worker_command.h"
 #include "server/workers/worker_process.h"
 
@@ -653,6 +654,40 @@ Test(supervisor_canary, what_goes_wrong_later_counts_until_it_is_right_later)
     cr_assert_eq(model->state, CONVOY_MODEL_FAILED);
     cr_assert_eq(counted("worker_restarts_total{device=\"cpu\",reason=\"weights\"} "), 1);
     cr_assert_eq(counted("worker_restarts_total{device=\"cpu\",reason=\"canary\"} "), 1);
+}
+
+/* The decoder is the device's: no model is to blame, however often it goes wrong. */
+Test(supervisor_canary, a_decoder_that_goes_wrong_is_no_models_fault)
+{
+    struct convoy_model_record *model = served();
+    for (int i = 0; i < 3; i++) {
+        uint32_t load_number = atomic_load(&model->load);
+        say("{\"type\":\"checked\",\"check\":\"decoder\",\"same\":true}");
+        cr_assert_null(killed_for);
+        say("{\"type\":\"checked\",\"check\":\"decoder\",\"same\":false,\"reason\":\"it is off\"}");
+        expect_killed("decoder");
+        cr_assert_neq(atomic_load(&model->load), load_number, "answers of the response cache are still good");
+        die("one kind");
+        say_answer(model, "a1", "1,-4");
+        cr_assert_null(killed_for);
+        cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    }
+    cr_assert_eq(counted("device_checks_total{device=\"cpu\",check=\"decoder\",result=\"same\"} "), 3);
+    cr_assert_eq(counted("device_checks_total{device=\"cpu\",check=\"decoder\",result=\"differs\"} "), 3);
+    cr_assert_eq(counted("worker_restarts_total{device=\"cpu\",reason=\"decoder\"} "), 3);
+}
+
+/* With worker.per_model a worker is heard of its own model, and of the device. */
+Test(supervisor_canary, a_model_s_worker_is_heard_of_the_decoder)
+{
+    struct convoy_model_record *model = served();
+    struct device_worker worker = {.supervisor = supervisor};
+    struct convoy_worker_message message = {.type = CONVOY_WORKER_CHECKED, .model = model->number};
+    snprintf(worker.of, sizeof worker.of, "another");
+    message.checked.check = CONVOY_CHECK_CANARY;
+    cr_assert_not(convoy_per_model_hears(&worker, &message));
+    message.checked.check = CONVOY_CHECK_DECODER;
+    cr_assert(convoy_per_model_hears(&worker, &message));
 }
 
 /* A worker says so while it loads, and ends: its loading did not kill it. */
