@@ -50,6 +50,10 @@ template <int ROW_BYTES> static __device__ __forceinline__ uint64_t convoy_matri
     return convoy_matrix(first, 16, ROW_BYTES * 8) | layout << 62;
 }
 
+/* B from memory in which its columns are contiguous: rows of 64 numbers, one for each of the reduction, are
+ * 128 bytes that are swizzled in the same way. The word is the same, and the next 16 rows are
+ * convoy_matrix_at(matrix, 128); that B is read so is said with the product (convoy_wgmma_registers). */
+
 /* The same matrix 16 n bytes on. */
 static __device__ __forceinline__ uint64_t convoy_matrix_at(uint64_t matrix, int n)
 {
@@ -163,6 +167,21 @@ static __device__ __forceinline__ void convoy_wgmma(float (&sum)[16][4], uint64_
                                    : "l"(a), "l"(b));)
 }
 
+/* A from registers, 64 x 16: each warp has its 16 rows, as a of mma.cuh. B, 16 x 64, has its columns
+ * contiguous. Neither a nor sum is touched until the product has been waited for. */
+static __device__ __forceinline__ void convoy_wgmma_registers(float (&sum)[8][4], const uint32_t (&a)[4],
+                                                              uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+                                   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                                   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+                                   "%30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, 1;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
+                                     CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7)
+                                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
+}
+
 #undef CONVOY_TILE
 #undef CONVOY_WGMMA_CODE
 
@@ -203,6 +222,11 @@ static inline void convoy_threads_sync(int threads)
 template <int NT> static inline void convoy_wgmma(float (&sum)[NT][4], uint64_t a, uint64_t b)
 {
     convoy_emulated_wgmma(sum, NT, a, b);
+}
+
+static inline void convoy_wgmma_registers(float (&sum)[8][4], const uint32_t (&a)[4], uint64_t b)
+{
+    convoy_emulated_wgmma_registers(sum, a, b);
 }
 
 #endif

@@ -15,70 +15,19 @@
  * keys and values of a head come from L2 once for each block.
  *
  * Measured on an H100, 12 heads of 197 x 64, 256 images: with 16 rows a warp, two steps in shared memory and
- * bounds tested at each key 385 us, 16 us for one image. */
+ * bounds tested at each key 385 us, 16 us for one image. Many such heads are attention_wgmma.cu's. */
 #include "kernels/device/async_copy.cuh"
+#include "kernels/nhwc/attention.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
 #include "kernels/nhwc/nhwc_common.h"
 
 #define KEYS       64
 #define PIECE      16 /* rows of a product */
 #define BLOCK_ROWS 128
-#define LOG2_E     1.44269504f
 #define PAD        8 /* numbers that a row in shared memory is longer */
 
 /* Steps of keys in shared memory. */
 template <int D> static constexpr int STAGES = D <= 64 ? 4 : 2;
-
-struct attention_job {
-    struct convoy_nhwc_attention shape;
-    const convoy_fp16 *q, *k, *v;
-    const float *bias;
-    convoy_fp16 *y;
-    int tiles;   /* blocks' shares of the queries */
-    int rows;    /* of keys, and as many of values, in shared memory */
-    bool scaled; /* products are multiplied before they are compared: there is a bias */
-    struct convoy_overflow overflow;
-};
-
-/* What a block makes. */
-struct attention_place {
-    int64_t n;
-    int window, head, query;
-};
-
-static __device__ __forceinline__ struct attention_place place_of(const struct attention_job &job,
-                                                                  int64_t item, int block_rows)
-{
-    struct attention_place place;
-    place.query = (int)(item % job.tiles) * block_rows;
-    item /= job.tiles;
-    place.head = (int)(item % job.shape.heads);
-    item /= job.shape.heads;
-    place.window = (int)(item % job.shape.windows);
-    place.n = item / job.shape.windows;
-    return place;
-}
-
-/* The rows of one head and window. What they have in common is found once: an address in 64 bits costs as
- * many instructions as a row of products. */
-struct attention_rows {
-    const int32_t *table; /* the pixel of each row; NULL: in order from `first` on */
-    int64_t start;        /* the number where pixel 0 begins */
-    int pixel, first;     /* numbers from pixel to pixel */
-
-    __device__ __forceinline__ attention_rows(const struct convoy_nhwc_rows_of_heads &of,
-                                              const struct attention_place &place, int count)
-        : table(of.rows != nullptr ? of.rows + place.window * count : nullptr),
-          start(place.n * of.image + place.head * of.head), pixel((int)of.pixel), first(place.window * count)
-    {
-    }
-    /* The number where a row begins. */
-    __device__ __forceinline__ int64_t at(int row) const
-    {
-        int index = table != nullptr ? __ldg(table + row) : first + row;
-        return start + (int64_t)index * pixel;
-    }
-};
 
 /* Copies `rows` rows of a head, from row `first` on, of which there are `count`, to shared memory: zeros
  * where there is no row or channel. Threads `thread` of `threads` do. */
@@ -163,7 +112,7 @@ static __device__ __forceinline__ void add_bias(const struct attention_job &job,
                                                 float (&s)[KEYS / 8][4])
 {
     int lane = (int)threadIdx.x % 32;
-    float scale = job.shape.scale * LOG2_E;
+    float scale = job.shape.scale * ATTENTION_LOG2_E;
     const float *bias = job.bias == nullptr ? nullptr
                                             : job.bias + place.window * job.shape.bias_window +
                                                   place.head * job.shape.bias_head;
@@ -176,8 +125,8 @@ static __device__ __forceinline__ void add_bias(const struct attention_job &job,
             float2 add = make_float2(0.0f, 0.0f);
             if (bias != nullptr && row < job.shape.queries && key < job.shape.keys)
                 add = *reinterpret_cast<const float2 *>(bias + row * job.shape.bias_query + key);
-            s[j][2 * half] = fmaf(s[j][2 * half], scale, add.x * LOG2_E);
-            s[j][2 * half + 1] = fmaf(s[j][2 * half + 1], scale, add.y * LOG2_E);
+            s[j][2 * half] = fmaf(s[j][2 * half], scale, add.x * ATTENTION_LOG2_E);
+            s[j][2 * half + 1] = fmaf(s[j][2 * half + 1], scale, add.y * ATTENTION_LOG2_E);
         }
     }
 }
@@ -315,7 +264,7 @@ walk(const struct attention_job &job, const struct attention_place &place, int q
 {
     const struct convoy_nhwc_attention &shape = job.shape;
     int lane = (int)threadIdx.x % 32;
-    float unit = job.scaled ? 1.0f : shape.scale * LOG2_E;
+    float unit = job.scaled ? 1.0f : shape.scale * ATTENTION_LOG2_E;
     uint32_t q[PIECES][D / 16][4];
     for (int first = 0, step = 0; first < shape.keys; first += KEYS, step++) {
         convoy_copies_wait<STAGES<D> - 1>();
@@ -413,6 +362,8 @@ cudaError_t convoy_launch_nhwc_attention(const struct convoy_nhwc_attention *sha
     struct attention_job job = {*shape, q, k, v, bias, y, 0, 0, scaled, overflow};
     if (shape->d % NHWC_CELL != 0 || shape->d < 1 || shape->keys < 1 || shape->queries < 1)
         return cudaErrorInvalidValue;
+    if (attention_wgmma_takes(&job))
+        return attention_wgmma_launch(&job, stream);
     /* Two warps of one piece are done sooner than one of two where there are multiprocessors for both. */
     bool few = shape->n * shape->windows * shape->heads * convoy_div_up(shape->queries, 64) < NHWC_SMS;
     if (shape->d <= 16)

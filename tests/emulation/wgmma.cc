@@ -15,6 +15,7 @@ namespace
 struct product {
     float (*sum)[4];
     int tiles;
+    const uint32_t *registers; /* a; nullptr: it is in shared memory */
     uint64_t a, b;
     unsigned group; /* that it belongs to, of its thread's */
 };
@@ -51,6 +52,16 @@ struct matrix {
         return (const uint16_t *)(shared + (at ^ (at >> 3 & bits[swizzle])));
     }
 
+    /* A column of 64 whose rows are 128 bytes, swizzled. */
+    void decode_column(int column, float (&values)[16]) const
+    {
+        for (int k = 0; k < 16; k++) {
+            size_t at = start + (size_t)(k / 8) * across + (size_t)(k % 8) * 128 + (size_t)column * 2;
+            values[k] =
+                convoy_emulated_halves[*(const uint16_t *)(const void *)(shared + (at ^ (at >> 3 & 0x70)))];
+        }
+    }
+
     void decode(int row, float (&values)[16]) const
     {
         for (int piece = 0; piece < 2; piece++) {
@@ -66,17 +77,34 @@ struct matrix {
     }
 };
 
+/* The two rows of a thread, of which it holds a quarter in registers. */
+void collect_rows(const uint32_t *registers, float (&rows)[2][16])
+{
+    int first = convoy_emulated_lane() / 4 * 4;
+    for (int i = 0; i < 4; i++)
+        for (int lane = 0; lane < 4; lane++) {
+            uint32_t word = __shfl_sync(0xffffffffu, registers[i], first + lane);
+            rows[i % 2][i / 2 * 8 + lane * 2] = convoy_emulated_halves[word & 0xffff];
+            rows[i % 2][i / 2 * 8 + lane * 2 + 1] = convoy_emulated_halves[word >> 16];
+        }
+}
+
 /* A thread has two rows, and two columns of each tile. */
 void multiply(const product &p)
 {
     int lane = convoy_emulated_lane(), warp = (int)threadIdx.x / 32 % 4;
     const matrix a(p.a), b(p.b);
     float rows[2][16], column[16];
-    for (int i = 0; i < 2; i++)
+    if (p.registers != nullptr)
+        collect_rows(p.registers, rows);
+    for (int i = 0; i < 2 && p.registers == nullptr; i++)
         a.decode(warp * 16 + lane / 4 + i * 8, rows[i]);
     for (int tile = 0; tile < p.tiles; tile++)
         for (int j = 0; j < 2; j++) {
-            b.decode(tile * 8 + lane % 4 * 2 + j, column);
+            if (p.registers != nullptr)
+                b.decode_column(tile * 8 + lane % 4 * 2 + j, column);
+            else
+                b.decode(tile * 8 + lane % 4 * 2 + j, column);
             for (int i = 0; i < 2; i++) {
                 /* Eight sums, which the compiler makes a vector. */
                 double sums[8] = {p.sum[tile][2 * i + j]};
@@ -101,7 +129,13 @@ struct barrier {
 void convoy_emulated_wgmma(float (*sum)[4], int tiles, uint64_t a, uint64_t b)
 {
     pending &mine = all[convoy_emulated_fiber()];
-    mine.products.push_back({sum, tiles, a, b, mine.groups});
+    mine.products.push_back({sum, tiles, nullptr, a, b, mine.groups});
+}
+
+void convoy_emulated_wgmma_registers(float (*sum)[4], const uint32_t (&a)[4], uint64_t b)
+{
+    pending &mine = all[convoy_emulated_fiber()];
+    mine.products.push_back({sum, 8, a, 0, b, mine.groups});
 }
 
 void convoy_emulated_wgmma_end()
