@@ -181,6 +181,6 @@ step works style/walls tests/style/rooms.py
 step works style/clashes tests/style/clashes.py
 step works style/documents tests/style/docs.py
 step last style/shell tests/style/scripts.sh build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
-  tests/style/*.sh tests/bench/*.sh tests/gpu/*.sh tests/survey/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
+  tests/style/*.sh tests/bench/*.sh tests/gpu/*.sh tests/survey/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p* packaging/oci/*.sh
 run_steps
 summary

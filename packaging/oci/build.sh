@@ -2,6 +2,7 @@
 # Builds container images from this tree's Debian packages and Debian's own, without a registry.
 #   packaging/oci/build.sh [OPTION]... [cpu] [cuda]     as root; default: those for which there are packages
 #   --packages DIR   the packages (default: they are made of the build folder, build or $CONVOY_BUILD)
+#   --nvjpeg FILE    the libnvjpeg.so.13 that goes into convoyd:cuda, or none (default: NVIDIA's from PyPI, nvjpeg.txt)
 #   --storage DIR    where buildah keeps the images (default: where root's buildah and podman look)
 #   --save DIR       write also convoyd-cpu.tar and convoyd-cuda.tar, for `docker load` and `podman load`
 # The images are named convoyd:cpu and convoyd:cuda. SOURCE_DATE_EPOCH (default: of the last commit) dates all that is in
@@ -15,14 +16,21 @@ die() {
   exit 1
 }
 
-packages='' storage='' save='' wanted=()
+# No network is no fault of the packages: a status of its own (EX_TEMPFAIL).
+cannot_fetch() {
+  echo "build.sh: $*" >&2
+  exit 75
+}
+
+packages='' storage='' save='' nvjpeg='' wanted=()
 while [ $# -gt 0 ]; do
   case $1 in
   --packages) packages=${2:?} && shift ;;
+  --nvjpeg) nvjpeg=${2:?} && shift ;;
   --storage) storage=${2:?} && shift ;;
   --save) save=${2:?} && shift ;;
   cpu | cuda) wanted+=("$1") ;;
-  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
   shift
 done
@@ -76,19 +84,17 @@ make_root() {
     --extract-hook='cp "$1"/var/cache/apt/archives/*.deb '"$work/$name.debs/" \
     "$VERSION_CODENAME" "$work/$name" "${sources[@]}" "deb [trusted=yes] copy:$work/repository ./" >"$work/log" 2>&1 &&
     return
-  # No network is no fault of the packages: a status of its own (EX_TEMPFAIL).
   if grep -qE 'Failed to fetch|Temporary failure|Could not (resolve|connect)|Unable to connect' "$work/log"; then
-    echo "build.sh: Debian's packages cannot be fetched: $(grep -E '^(E|Err|W):' "$work/log" | tail -n 1)" >&2
-    exit 75
+    cannot_fetch "Debian's packages cannot be fetched: $(grep -E '^(E|Err|W):' "$work/log" | tail -n 1)"
   fi
   die "mmdebstrap fails: $(tail -n 20 "$work/log")"
 }
 
 finish_root() {
-  local root=$1 debs=$2 file
+  local root=$1 file
   # Programs that came with libraries, and what no program in the image reads. Copyrights stay.
   find "$root"/{bin,sbin,usr/bin,usr/sbin} -mindepth 1 ! -name 'convoy*' ! -name busybox -delete 2>/dev/null || true
-  find "$root/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete
+  keep_copyrights "$root"
   rm -rf "${root:?}"/{dev,tmp,run,proc,sys,boot,home,media,mnt,opt,root,srv,usr/games,usr/local,usr/src,usr/include}
   rm -rf "${root:?}"/etc/{apt,cron.daily,debconf.conf,default,dpkg,init.d,logrotate.d,profile.d,skel,update-motd.d,terminfo,ld.so.conf.d}
   rm -rf "$root"/usr/share/{man,locale,info,lintian,bash-completion,debconf,perl5,pixmaps,bug,menu,initramfs-tools,convoyd/systemd}
@@ -109,12 +115,62 @@ finish_root() {
   # A container is asked from outside of it.
   sed -i 's/"listen": "127.0.0.1:8080"/"listen": ":8080"/' "$root/etc/convoyd/convoyd.json"
   grep -q '"listen": ":8080"' "$root/etc/convoyd/convoyd.json" || die "the configuration has no listen of 127.0.0.1:8080"
-  # Scanners look here for what is installed.
-  for file in "$debs"/*.deb; do
+}
+
+# keep_copyrights ROOT: of the documents that packages bring.
+keep_copyrights() { find "$1/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete; }
+
+# describe ROOT FILE...: what is inside. Scanners look for Debian's packages in dpkg's status.
+describe() {
+  local root=$1 file
+  shift
+  for file; do
+    [[ $file == *.deb ]] || continue
     dpkg-deb -f "$file" | sed '1a Status: install ok installed'
     echo
   done >"$root/var/lib/dpkg/status"
-  "$here/sbom.sh" "$version" "$created" "$debs"/*.deb >"$root/usr/share/convoyd/sbom.spdx.json"
+  "$here/sbom.sh" "$version" "$created" "$@" >"$root/usr/share/convoyd/sbom.spdx.json"
+}
+
+# fetch_nvjpeg: sets $nvjpeg to NVIDIA's library, whose checksum nvjpeg.txt names, and $nvjpeg_wheel to what it came in.
+fetch_nvjpeg() {
+  local pip=(python3 -m pip)
+  "${pip[@]}" --version >/dev/null 2>&1 ||
+    { python3 -m venv "$work/venv" >/dev/null 2>&1 && pip=("$work/venv/bin/pip"); } ||
+    die "there is no pip to fetch libnvjpeg.so.13 with: apt-get install python3-pip, or give --nvjpeg FILE or --nvjpeg none"
+  timeout 240 "${pip[@]}" download --quiet --no-deps --only-binary :all: --require-hashes --requirement "$here/nvjpeg.txt" \
+    --dest "$work/nvjpeg" >"$work/log" 2>&1 ||
+    cannot_fetch "libnvjpeg.so.13 cannot be fetched from PyPI (--nvjpeg FILE gives another): $(tail -n 1 "$work/log")"
+  nvjpeg_wheel=$(echo "$work"/nvjpeg/*.whl)
+  python3 -m zipfile --extract "$nvjpeg_wheel" "$work/nvjpeg/wheel"
+  nvjpeg=$(echo "$work"/nvjpeg/wheel/nvidia/*/lib/libnvjpeg.so.13)
+}
+
+# make_cuda_layer ROOT: what convoyd:cuda has that the first layer lacks: the CUDA module, and the library that decodes JPEG files
+# on the GPU, which NVIDIA's driver does not bring.
+make_cuda_layer() {
+  local root=$1 module=("$work"/repository/convoyd-cuda_*.deb) library inside=()
+  [ -f "${module[0]}" ] || die "there is no package convoyd-cuda: build where nvcc is"
+  dpkg --root="$work/cpu" --simulate --install "${module[0]}" >"$work/log" 2>&1 ||
+    die "convoyd-cuda needs what convoyd:cpu lacks: $(cat "$work/log")"
+  dpkg-deb --extract "${module[0]}" "$root"
+  keep_copyrights "$root"
+  # It checks and times kernels, with others to compare them with.
+  rm "$root/usr/bin/convoy-kernels"
+  inside=("${module[0]}")
+  if [ "$nvjpeg" != none ]; then
+    library=$root/usr/lib/$(dpkg-architecture -q DEB_HOST_MULTIARCH)/libnvjpeg.so.13
+    install -D -m 644 "$nvjpeg" "$library"
+    mkdir "$root/usr/share/doc/nvidia-nvjpeg"
+    if [ -n "$nvjpeg_wheel" ]; then
+      cat "$work"/nvjpeg/wheel/*.dist-info/licenses/*
+    else
+      echo "libnvjpeg.so.13 is NVIDIA's, under the licence of the CUDA Toolkit: https://docs.nvidia.com/cuda/eula/"
+    fi >"$root/usr/share/doc/nvidia-nvjpeg/copyright"
+    inside+=("${nvjpeg_wheel:-$library}")
+  fi
+  mkdir -p "$root"/{var/lib/dpkg,usr/share/convoyd}
+  describe "$root" "$work"/cpu.debs/*.deb "${inside[@]}"
 }
 
 # pack ROOT TAR: the same files make the same bytes.
@@ -123,22 +179,19 @@ pack() {
     --format=gnu .
 }
 
-mkdir "$work"/{cpu,cuda}{,.debs}
+# First what may not be there.
+nvjpeg_wheel=
+if [[ " ${wanted[*]} " == *" cuda "* ]]; then
+  [ -n "$nvjpeg" ] || fetch_nvjpeg
+  [ "$nvjpeg" = none ] || [ -f "$nvjpeg" ] || die "--nvjpeg $nvjpeg: there is no such file"
+fi
+mkdir "$work"/{cpu,cpu.debs,cuda}
 make_root cpu convoyd convoy busybox ca-certificates base-files
-finish_root "$work/cpu" "$work/cpu.debs"
+finish_root "$work/cpu"
+describe "$work/cpu" "$work"/cpu.debs/*.deb
 pack "$work/cpu" "$work/context/cpu.tar"
 if [[ " ${wanted[*]} " == *" cuda "* ]]; then
-  make_root cuda convoyd convoy convoyd-cuda busybox ca-certificates base-files
-  finish_root "$work/cuda" "$work/cuda.debs"
-  # The second layer has what the first one lacks.
-  (cd "$work/cuda" && find . ! -type d -print0) | while IFS= read -r -d '' file; do
-    if [ -L "$work/cuda/$file" ]; then
-      [ "$(readlink "$work/cpu/$file" || true)" != "$(readlink "$work/cuda/$file")" ] || rm "$work/cuda/$file"
-    elif cmp -s "$work/cuda/$file" "$work/cpu/$file"; then
-      rm "$work/cuda/$file"
-    fi
-  done
-  find "$work/cuda" -mindepth 1 -type d -empty -delete
+  make_cuda_layer "$work/cuda"
   pack "$work/cuda" "$work/context/cuda.tar"
 fi
 cp "$here/Containerfile" "$work/context/"
