@@ -6,19 +6,17 @@
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/models.sh
 . "$(dirname "$0")/models.sh"
+# shellcheck source=tests/integration/pypi.sh
+. "$(dirname "$0")/pypi.sh"
 
-venv=build/venv-tests
+venv=build/venv-onnxruntime
 level=0.001
 
 needs_test_images
 have_peer() { "$venv/bin/python" -c 'import onnxruntime, numpy, PIL' 2>/dev/null; }
 # The system's Pillow decodes with the system's libjpeg-turbo, as convoyd does.
-install_peer() {
-  /usr/bin/python3 -m venv --system-site-packages "$venv" &&
-    timeout 240 "$venv/bin/python" -m pip install -q onnxruntime numpy pillow
-}
-have_peer || { install_peer && have_peer; } >"$work/pip" 2>&1 ||
-  skip "onnxruntime, numpy or pillow cannot be installed here: $(tail -n 1 "$work/pip")"
+have_peer || { CONVOY_VENV=--system-site-packages from_pypi "$venv" onnxruntime && have_peer; } >"$work/pip" 2>&1 ||
+  skip "onnxruntime cannot be installed here: $(tail -n 1 "$work/pip")"
 "$venv/bin/python" tests/tools/idx_archive.py "$fashion/test-images-idx3-ubyte.gz" "$fashion/test-labels-idx1-ubyte.gz" \
   "$work/fashion.tar"
 start

@@ -3,6 +3,8 @@
 # the client, and what the packages hold is the same code.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/packages.sh
+. "$(dirname "$0")/packages.sh"
 
 for tool in readelf objdump objcopy; do
   command -v $tool >/dev/null || skip "there is no $tool"
@@ -75,9 +77,7 @@ echo "$files programs and modules are hardened."
 
 command -v cpack >/dev/null || skip "what was built is hardened; there is no cpack to look into packages"
 command -v dpkg-deb >/dev/null || skip "what was built is hardened; there is no dpkg-deb to look into packages"
-packages=$work/packages
-export CONVOY_INSTALL_UNOPTIMIZED=1 # what test.sh builds where no GPU is
-cpack --config "$build/CPackConfig.cmake" -B "$work/cpack.d" -D CPACK_OUTPUT_FILE_PREFIX="$packages" >"$work/cpack" 2>&1 || fail "$(tail -n 30 "$work/cpack")"
+make_packages
 for deb in "$packages"/*.deb; do
   dpkg-deb -x "$deb" "$work/root"
 done

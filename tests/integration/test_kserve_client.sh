@@ -3,11 +3,12 @@
 # all: PyPI brings some hundred packages for this client
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/pypi.sh
+. "$(dirname "$0")/pypi.sh"
 
 venv=build/venv-kserve
 have_client() { "$venv/bin/python" -c 'from kserve import InferenceRESTClient' 2>/dev/null; }
-install_client() { /usr/bin/python3 -m venv "$venv" && timeout 300 "$venv/bin/python" -m pip install -q kserve; }
-have_client || { install_client && have_client; } >"$work/pip" 2>&1 || skip "kserve cannot be installed here: $(tail -n 1 "$work/pip")"
+have_client || { from_pypi "$venv" kserve && have_client; } >"$work/pip" 2>&1 || skip "kserve cannot be installed here: $(tail -n 1 "$work/pip")"
 
 configure 'default_model="cifar10-resnet"'
 start --config "$work/config.json" --backend cpu

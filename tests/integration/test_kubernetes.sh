@@ -3,16 +3,14 @@
 # what no schema sees: ports, probes, drain times, rights, and that a convoyd takes the configuration and answers the probes.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/pypi.sh
+. "$(dirname "$0")/pypi.sh"
 
 venv=build/venv-kubernetes
 folder=config/kubernetes
 have_tools() { "$venv/bin/python" -c 'import kubernetes_validate, importlib.metadata as m; m.version("kserve")' 2>/dev/null; }
 # kserve's dependencies are half a gigabyte; only its tables are read.
-install_tools() {
-  /usr/bin/python3 -m venv "$venv" &&
-    timeout 240 "$venv/bin/python" -m pip install -q kubernetes-validate &&
-    timeout 240 "$venv/bin/python" -m pip install -q --no-deps kserve
-}
+install_tools() { from_pypi "$venv" kubernetes-validate && from_pypi "$venv" --no-deps kserve; }
 have_tools || { install_tools && have_tools; } >"$work/pip" 2>&1 ||
   skip "kubernetes-validate or kserve cannot be installed here: $(tail -n 1 "$work/pip")"
 

@@ -4,6 +4,8 @@
 # module and nvJPEG, which find no driver here, and does the same without them.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/packages.sh
+. "$(dirname "$0")/packages.sh"
 
 for tool in buildah mmdebstrap cpack dpkg-scanpackages dpkg-shlibdeps; do
   command -v $tool >/dev/null || skip "there is no $tool (Debian packages buildah, mmdebstrap, dpkg-dev)"
@@ -17,15 +19,13 @@ container=
 trap 'status=$?; [ -z "$container" ] || "${buildah[@]}" rm "$container" >/dev/null 2>&1; finish $status' EXIT
 
 echo "It is built, without a registry."
-export CONVOY_INSTALL_UNOPTIMIZED=1 # what test.sh builds where no GPU is
-cpack --config "$build/CPackConfig.cmake" -B "$work/cpack.d" -D CPACK_OUTPUT_FILE_PREFIX="$work/packages" >"$work/cpack" 2>&1 ||
-  fail "$(tail -n 30 "$work/cpack")"
+make_packages
 images=(cpu)
 [ ! -e "$build/bin/convoy-backend-cuda.so" ] || images+=(cuda)
 # build_images OPTION...: sets $status.
 build_images() {
   status=0
-  nice packaging/oci/build.sh --packages "$work/packages" --storage "$work/store" "$@" "${images[@]}" >"$work/built" 2>&1 || status=$?
+  nice packaging/oci/build.sh --packages "$packages" --storage "$work/store" "$@" "${images[@]}" >"$work/built" 2>&1 || status=$?
 }
 build_images
 nvjpeg=NVIDIA

@@ -4,6 +4,8 @@
 # table and nothing else, and the daemon answers as it says to what schemathesis (from PyPI) makes up from it.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/pypi.sh
+. "$(dirname "$0")/pypi.sh"
 
 venv=build/venv-openapi
 seed=${CONVOY_SEED:-1}
@@ -12,11 +14,7 @@ schemathesis=4.32.5
 have_tools() {
   "$venv/bin/python" -c "import openapi_spec_validator, importlib.metadata as m; assert m.version('schemathesis') == '$schemathesis'" 2>/dev/null
 }
-install_tools() {
-  /usr/bin/python3 -m venv "$venv" &&
-    timeout 240 "$venv/bin/python" -m pip install -q "schemathesis==$schemathesis" openapi-spec-validator
-}
-have_tools || { install_tools && have_tools; } >"$work/pip" 2>&1 ||
+have_tools || { from_pypi "$venv" "schemathesis==$schemathesis" openapi-spec-validator && have_tools; } >"$work/pip" 2>&1 ||
   skip "schemathesis or openapi-spec-validator cannot be installed here: $(tail -n 1 "$work/pip")"
 
 # What the document's example registers.

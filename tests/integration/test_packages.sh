@@ -3,13 +3,13 @@
 # root is made once, with mmdebstrap, and kept in the build folder.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/packages.sh
+. "$(dirname "$0")/packages.sh"
 
 for tool in cpack dpkg-deb dpkg-shlibdeps file; do
   command -v $tool >/dev/null || skip "there is no $tool"
 done
-packages=$work/packages
-export CONVOY_INSTALL_UNOPTIMIZED=1 # what test.sh builds where no GPU is
-cpack --config "$build/CPackConfig.cmake" -B "$work/cpack.d" -D CPACK_OUTPUT_FILE_PREFIX="$packages" >"$work/cpack" 2>&1 || fail "$(tail -n 30 "$work/cpack")"
+make_packages
 version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")/\1/p' "$build/CPackConfig.cmake")
 architecture=$(dpkg --print-architecture)
 names=(convoyd convoy)

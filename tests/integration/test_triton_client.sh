@@ -5,13 +5,12 @@
 # TLS, with an authority of its own and keys.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/pypi.sh
+. "$(dirname "$0")/pypi.sh"
 
 venv=build/venv-triton
 have_client() { "$venv/bin/python" -c 'import tritonclient.http.aio, PIL' 2>/dev/null; }
-install_client() {
-  /usr/bin/python3 -m venv "$venv" && timeout 240 "$venv/bin/python" -m pip install -q 'tritonclient[http]' pillow
-}
-have_client || { install_client && have_client; } >"$work/pip" 2>&1 ||
+have_client || { from_pypi "$venv" 'tritonclient[http]' pillow && have_client; } >"$work/pip" 2>&1 ||
   skip "tritonclient cannot be installed here: $(tail -n 1 "$work/pip")"
 
 configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet", "fashion-lenet", "cifar10-resnet", "fashion-ece408"]}' \
