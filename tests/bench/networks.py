@@ -190,7 +190,7 @@ class Peer:
         question = {
             "do": "prepare",
             "key": self.key,
-            "model": self.network.file,
+            **self.network.for_torch(),
             "input": str(self.network.input),
             "batch": batch,
             "precision": self.precision,
@@ -206,11 +206,15 @@ class Peer:
         return self.bench.ask_torch(question, ANSWER_S, self.process)
 
 
+def is_module(name):
+    return ":" in name and not name.endswith(".onnx")
+
+
 def file_of(bench, name):
     """The ONNX file of a network, made where it is one of torchvision's or timm's."""
     if name.endswith(".onnx"):
         return name
-    if ":" not in name:
+    if not is_module(name):
         return f"models/{name}/1/model.onnx"
     file = bench.cache / f"{name.replace(':', '-')}-{bench.options.seed}.onnx"
     if not file.exists():
@@ -229,9 +233,14 @@ class Network:
     def __init__(self, bench, name):
         self.bench, self.name = bench, name
         self.file = file_of(bench, name)
+        self.module = name if is_module(name) else None
         self.batches = bench.options.batches or BATCHES.get(name, OTHER_BATCHES if name in NETWORKS else LARGE_BATCHES)
         self.input, self.wanted, self.reference = bench.work / "input", None, None
         self.shape = self.read_shape()
+
+    def for_torch(self):
+        """What PyTorch runs: the module itself, where there is one, else what the file says."""
+        return {"module": self.module, "seed": self.bench.options.seed} if self.module else {"model": self.file}
 
     def read_shape(self):
         done = subprocess.run(
@@ -258,7 +267,7 @@ class Network:
         rows, out = max(self.batches), self.bench.work / "reference"
         try:
             if self.bench.results["torch"]:
-                question = {"do": "reference", "model": self.file, "input": str(self.input), "rows": rows, "out": str(out)}
+                question = {"do": "reference", **self.for_torch(), "input": str(self.input), "rows": rows, "out": str(out)}
                 self.bench.ask_torch(question, self.bench.limit())
                 self.wanted = read_outputs(out, numpy.float64, rows)
                 self.reference = "PyTorch in float64"
@@ -366,7 +375,7 @@ def run_batch(bench, network, batch, results):
 
 def run_network(bench, name):
     network = Network(bench, name)
-    about = {"network": name, "shape": network.shape, "reference": None, "measurements": []}
+    about = {"network": name, "shape": network.shape, "module": network.module, "reference": None, "measurements": []}
     bench.results["networks"].append(about)
     if bench.left() <= 0:
         bench.note(f"{name}: not begun within the budget of {bench.options.budget:g} s")

@@ -97,6 +97,8 @@ def network_table(about, out):
                 differ = record["other_first_class"]
                 print(line([*made[0], "-" if differ is None else differ, made[1]]), file=out)
     print(f"\nErrors beside {about['reference'] or 'nothing: there was no reference'}.", file=out)
+    if about["module"]:
+        print(f"PyTorch runs the module {about['module']} itself, from whose weights the file was exported.", file=out)
     for text in left_out(about["measurements"], lambda r: f"batch {r['batch']:,}, {r['program']} {r['precision']}"):
         print(text, file=out)
 

@@ -2,17 +2,21 @@
 """PyTorch as networks.py asks for it: a process that reads an object of JSON a line and answers each with one.
 
     {"do": "hello"}                          what is this?
-    {"do": "reference", model, input, rows, out}
+    {"do": "reference", NETWORK, input, rows, out}
                                              the outputs of the first rows in float64, written to out
-    {"do": "prepare", key, model, input, batch, precision, channels_last, compile}
+    {"do": "prepare", key, NETWORK, input, batch, precision, channels_last, compile}
     {"do": "prepare", key, conv, seed, precision, channels_last}
                                              a network, or a convolution n,c,h,w,k,r,s by itself, captured as a CUDA graph
     {"do": "measure", key, runs, out}        its times in microseconds; its outputs as float32, if there is an out
     {"do": "release"}                        all that was prepared
 
+NETWORK is model, an ONNX file whose nodes are run in their order, or module and seed: a module of torchvision or timm itself,
+"SOURCE:NAME" as networks_module.py makes it.
+
 What fails is answered {"failed": a sentence}; the rest goes on. After an error of CUDA nothing would, so it ends, which
 "lost" in the answer says. Without a GPU it computes on the CPU."""
 
+import copy
 import gc
 import json
 import os
@@ -37,8 +41,19 @@ def hello(_):
     return {"torch": torch.__version__, "cudnn": cudnn, "device": name, "gpu": DEVICE == "cuda"}
 
 
-def rows_of(path, graph, count):
+def network_of(asked):
+    """(a module that may be changed, the sides of its images: C, H, W)"""
+    if asked.get("module"):
+        import networks_module
+
+        network, size = networks_module.made(asked["module"], asked["seed"])
+        return copy.deepcopy(network), (3, *size)
+    graph = onnx.load(asked["model"]).graph
     sides = [d.dim_value for d in graph.input[0].type.tensor_type.shape.dim][1:]
+    return peer_torch.Network(graph).eval(), sides
+
+
+def rows_of(path, sides, count):
     flat = numpy.fromfile(path, numpy.float32, count * int(numpy.prod(sides)))
     return torch.from_numpy(flat.reshape(count, *sides))
 
@@ -51,22 +66,21 @@ def in_float64(run, image):
 
 
 def reference(asked):
-    graph = onnx.load(asked["model"]).graph
-    network = peer_torch.Network(graph).to(DEVICE).eval().double()
-    image = rows_of(asked["input"], graph, asked["rows"])
-    in_float64(network, image).numpy().astype(numpy.float64).tofile(asked["out"])
+    network, sides = network_of(asked)
+    image = rows_of(asked["input"], sides, asked["rows"])
+    in_float64(network.to(DEVICE).double(), image).numpy().astype(numpy.float64).tofile(asked["out"])
     return {}
 
 
 def network_to_run(asked):
-    graph = onnx.load(asked["model"]).graph
-    image = rows_of(asked["input"], graph, asked["batch"])
+    network, sides = network_of(asked)
+    image = rows_of(asked["input"], sides, asked["batch"])
     network, image = (
-        peer_torch.as_given(thing.to(DEVICE), asked["precision"], asked["channels_last"])
-        for thing in (peer_torch.Network(graph).eval(), image)
+        peer_torch.as_given(thing.to(DEVICE), asked["precision"], asked["channels_last"]) for thing in (network, image)
     )
     if asked["compile"]:
-        network = peer_torch.compiled(network)
+        # The code of a library's module may have parts that Python runs. What it captures is one graph all the same.
+        network = peer_torch.compiled(network, whole=not asked.get("module"))
     return lambda: network(image)
 
 

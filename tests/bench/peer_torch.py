@@ -82,13 +82,14 @@ def as_given(thing, precision, channels_last):
     return thing.to(memory_format=torch.channels_last) if channels_last else thing
 
 
-def compiled(network):
+def compiled(network, whole=True):
     """By everything that torch.compile can do for a network that does not change: weights as constants (freezing), the
-    fastest kernels by trying. Its own CUDA graphs stay off, because we capture one around it as around all others."""
+    fastest kernels by trying. Its own CUDA graphs stay off, because we capture one around it as around all others. whole: it must be one
+    graph, or compiling fails."""
     import torch._inductor.config
 
     torch._inductor.config.freezing = True
-    return torch.compile(network, mode="max-autotune-no-cudagraphs", fullgraph=True, dynamic=False)
+    return torch.compile(network, mode="max-autotune-no-cudagraphs", fullgraph=whole, dynamic=False)
 
 
 def capture(run):
