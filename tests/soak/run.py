@@ -8,7 +8,8 @@ Good clients ask on kept connections and check each answer: status 200 and the l
 clients send noise, halves of requests, promises of large bodies, and leave in the middle. Every few seconds one of these happens, in
 an order of chance that the seed decides: a worker is killed or stopped, the front is killed, the configuration is reloaded, a model is
 unloaded and loaded, the daemon is upgraded to itself; the disk with the log and a model's file is full; memory runs out while a worker
-loads a model; an image makes the device fail. Each must be over, and the daemon ready, within 30 s.
+loads a model; an image makes the device fail. Each must be over, and the daemon ready, within 30 s, on the emulated GPU within three
+minutes.
 
 Faults of the device are those of build/bin/convoy-faults.so (tests/faults/faults.h): an image kills the worker, or makes it hang. With
 --backend cuda on a GPU, or with "emulated" on the emulated one of the build, also a kernel that writes where no memory is, one that
@@ -47,9 +48,8 @@ import steady_load  # noqa: E402
 
 MODEL, LOADED, CUT = "cifar10-convnet", "fashion-lenet", "cut"
 RELOADED = 'msg="configuration read again"'
-PATIENCE_S = 30
+PATIENCE_S, EMULATED_S = 30, 180  # an emulated device is slow; an image that makes it hang is computed up to four times
 FULL_S = 1  # so long the disk is full
-FAULT_S = 120  # an image that makes an emulated device hang is computed up to four times
 # What the third colour of an image means to the fault "pixels".
 FAULTS = ["kill", "hang"]
 GPU_FAULTS = ["illegal", "trap", "spin", "ecc"]
@@ -82,6 +82,7 @@ def make_models(work):
 class Daemon:
     def __init__(self, build, backend, work):
         emulated = backend == "emulated"
+        self.patience_s = EMULATED_S if emulated else PATIENCE_S
         self.log = work / "log"
         config = work / "config.json"
         make_models(work)
@@ -116,19 +117,19 @@ class Daemon:
     def count(self, text):
         return self.log.read_text().count(text)
 
-    def wait(self, what, condition, limit_s=PATIENCE_S):
-        end = time.monotonic() + limit_s
+    def wait(self, what, condition):
+        end = time.monotonic() + self.patience_s
         while not (value := condition()):
             if time.monotonic() > end or self.process.poll() is not None:
-                raise SystemExit(f"{what} within {limit_s} s\n{self.log.read_text()[-3000:]}")
+                raise SystemExit(f"{what} within {self.patience_s} s\n{self.log.read_text()[-3000:]}")
             time.sleep(0.02)
         return value
 
-    def ask(self, path, body=None, limit_s=PATIENCE_S):
+    def ask(self, path, body=None):
         """The status, or None: no answer. An error says why in a sentence."""
         request = urllib.request.Request(self.url + path, data=body, method="GET" if body is None else "POST")
         try:
-            with urllib.request.urlopen(request, timeout=limit_s) as answer:
+            with urllib.request.urlopen(request, timeout=self.patience_s) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             self.sentence = json.load(error)["error"]
@@ -231,7 +232,7 @@ def fail_device(daemon):
     image = daemon.log.with_name(f"{fault}.png")
     blue = (FAULTS + GPU_FAULTS).index(fault)
     subprocess.run([sys.executable, ROOT / "tests" / "tools" / "solid_png.py", image, "250", "0", str(blue)], check=True)
-    got = daemon.ask(f"/v2/models/{MODEL}/classify?timeout_ms={1000 * FAULT_S}", image.read_bytes(), FAULT_S)
+    got = daemon.ask(f"/v2/models/{MODEL}/classify?timeout_ms={1000 * daemon.patience_s}", image.read_bytes())
     assert got == 500, f"{fault}: status {got}, {daemon.sentence}"
 
 
@@ -241,8 +242,9 @@ EVENTS = [kill_worker, stop_worker, kill_front, reload, change_models, upgrade, 
 class Clients:
     """Good and bad ones, in a thread of their own, and what the good ones saw."""
 
-    def __init__(self, url, seed, good, bad):
-        self.url, self.dice, self.good, self.bad = urllib.parse.urlsplit(url), random.Random(seed), good, bad
+    def __init__(self, daemon, seed, good, bad):
+        self.url, self.dice, self.good, self.bad = urllib.parse.urlsplit(daemon.url), random.Random(seed), good, bad
+        self.patience_s = daemon.patience_s
         self.samples = [(path.stem, path.read_bytes()) for path in sorted((ROOT / "models" / "samples").glob("*.jpg"))]
         self.statuses, self.wrong, self.longest_s = collections.Counter(), [], 0.0
         self.closed = self.lost = self.refused = 0
@@ -255,7 +257,7 @@ class Clients:
 
     def stop(self):
         self.ending = True
-        self.thread.join(PATIENCE_S + 5)
+        self.thread.join(self.patience_s + 5)
         if self.thread.is_alive():
             self.wrong.append("a client does not end: an answer does not come")
 
@@ -270,7 +272,7 @@ class Clients:
             began, kept = time.monotonic(), client.kept
             try:
                 asked = client.post(f"/v2/models/{MODEL}/classify?top=1", data, "image/jpeg")
-                status, document = await asyncio.wait_for(asked, PATIENCE_S)
+                status, document = await asyncio.wait_for(asked, self.patience_s)
             except (OSError, EOFError, asyncio.TimeoutError) as error:
                 if getattr(error, "partial", None) == b"" and kept:
                     self.closed += 1
@@ -379,10 +381,10 @@ def main():
         try:
             print(f"seed {arguments.seed}, faults of the device: {', '.join(daemon.faults) or 'none, there is no convoy-faults.so'}", flush=True)
             daemon.wait("it is not ready", daemon.ready)
-            clients = Clients(daemon.url, arguments.seed, arguments.good, arguments.bad)
+            clients = Clients(daemon, arguments.seed, arguments.good, arguments.bad)
             wrong = soak(daemon, clients, random.Random(arguments.seed), arguments.seconds, arguments.pause, counts)
             daemon.process.send_signal(signal.SIGTERM)
-            if daemon.process.wait(PATIENCE_S) != 0:
+            if daemon.process.wait(daemon.patience_s) != 0:
                 wrong.append(f"exit status {daemon.process.returncode}")
             if wrong:
                 print(daemon.log.read_text()[-3000:], file=sys.stderr)
