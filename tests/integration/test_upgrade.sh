@@ -167,7 +167,7 @@ receive = lambda: struct.unpack("IIi", master.recv(20000)[:12])[0]
 while receive() != 12:
     pass
 master.send(struct.pack("IIi", 2, 0, 999))
-raise SystemExit(4 if receive() == 20 else 5)
+raise SystemExit(4 if receive() == 21 else 5)
 PROGRAM
 refused 'status 4'
 cat >"$tree/bin/convoyd" <<'PROGRAM'
