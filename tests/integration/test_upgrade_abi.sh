@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # sanitize: all
-# timed: it measures how long answers take while another front takes over
 # SIGUSR2 with a program whose channels have another ABI than the workers that run: it loads the models into workers of its own
 # while the front before serves, and takes over when they are loaded.
 # shellcheck source=tests/integration/faults.sh
