@@ -7,9 +7,9 @@
 Good clients ask on kept connections and check each answer: status 200 and the label of the picture, or 503 with a sentence. Bad
 clients send noise, halves of requests, promises of large bodies, and leave in the middle. Every few seconds one of these happens, in
 an order of chance that the seed decides: a worker is killed or stopped, the front is killed, the configuration is reloaded, a model is
-unloaded and loaded, the daemon is upgraded to itself; the disk with the log and a model's file is full; memory runs out while a worker
-loads a model; an image makes the device fail. Each must be over, and the daemon ready, within 30 s, on the emulated GPU within three
-minutes.
+unloaded and loaded, the daemon is upgraded to itself, or to one whose channels have another ABI (BUILD/tests/next_abi); the disk with
+the log and a model's file is full; memory runs out while a worker loads a model; an image makes the device fail. Each must be over,
+and the daemon ready, within 30 s, on the emulated GPU within three minutes.
 
 Faults of the device are those of build/bin/convoy-faults.so (tests/faults/faults.h): an image kills the worker, or makes it hang. With
 --backend cuda on a GPU, or with "emulated" on the emulated one of the build, also a kernel that writes where no memory is, one that
@@ -60,14 +60,19 @@ def children(pid, name):
     return [int(word) for word in found.stdout.split()]
 
 
-def with_emulated_gpu(build, work):
-    """A folder like build in which the CUDA backend has the emulated GPU."""
-    tree = work / "emulated"
-    (tree / "bin").mkdir(parents=True)
-    for name in ("convoyd", "convoy-worker", "convoy-faults.so"):
-        shutil.copy(build / "bin" / name, tree / "bin")
-    shutil.copy(build / "tests" / "emulation" / "convoy-backend-cuda-emulated.so", tree / "bin" / "convoy-backend-cuda.so")
-    return tree
+PROGRAMS = ("convoyd", "convoy-worker")
+
+
+def copy_of(build, backend, work):
+    """A folder of what is needed of build, where programs can be replaced."""
+    bin_ = work / "tree" / "bin"
+    bin_.mkdir(parents=True)
+    for name in (*PROGRAMS, "convoy-faults.so", *(f"convoy-backend-{kind}.so" for kind in ("cpu", "cuda", "null")), "libconvoy-kernels.so"):
+        if (build / "bin" / name).exists():
+            shutil.copy(build / "bin" / name, bin_)
+    if backend == "emulated":
+        shutil.copy(build / "tests" / "emulation" / "convoy-backend-cuda-emulated.so", bin_ / "convoy-backend-cuda.so")
+    return bin_
 
 
 def make_models(work):
@@ -91,12 +96,14 @@ class Daemon:
             "models": str(work / "models"), "default_model": MODEL, "model_control": "explicit", "tune": "off",
             "repository": {"load_at_start": [MODEL]}, "auth": {"loopback_admin": True},
             "worker": {"hang_timeout_ms": 6000 if emulated else 500}, "http": {"request_timeout_ms": 2000}}))
-        if emulated:
-            build, backend = with_emulated_gpu(build, work), "cuda"
-        self.faults = FAULTS + (GPU_FAULTS if backend == "cuda" else []) if (build / "bin" / "convoy-faults.so").exists() else []
+        self.bin = copy_of(build, backend, work)
+        backend = "cuda" if emulated else backend
+        self.faults = FAULTS + (GPU_FAULTS if backend == "cuda" else []) if (self.bin / "convoy-faults.so").exists() else []
+        # Those that lie at the path are the first; the others have channels of another ABI.
+        self.programs = [folder for folder in (build / "bin", build / "tests" / "next_abi") if (folder / "convoy-worker").exists()]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [build / "bin" / "convoyd", "--config", config, "--listen", "127.0.0.1:0", "--backend", backend],
+                [self.bin / "convoyd", "--config", config, "--listen", "127.0.0.1:0", "--backend", backend],
                 stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "CONVOY_TEST_FAULT": "pixels:250,0"})
         self.url = self.wait("it does not listen", self.find_url)
 
@@ -183,6 +190,19 @@ def upgrade(daemon):
     assert daemon.worker == worker, "the worker was not kept"
 
 
+def upgrade_to_another_abi(daemon):
+    """Its own worker loads the models beside the one that runs."""
+    before, worker = daemon.count("the new front takes over"), daemon.worker
+    daemon.programs.append(daemon.programs.pop(0))
+    for name in PROGRAMS:
+        shutil.copy(daemon.programs[0] / name, daemon.bin / "new")
+        os.replace(daemon.bin / "new", daemon.bin / name)
+    os.kill(daemon.process.pid, signal.SIGUSR2)
+    daemon.wait("the upgrade does not end", lambda: daemon.count("the new front takes over") > before)
+    daemon.wait("processes stay", lambda: [len(children(daemon.process.pid, name)) for name in PROGRAMS] == [1, 1])
+    assert daemon.worker != worker, "the worker before was kept"
+
+
 def limited(kind, value, pids):
     """Sets a soft limit of processes; returns what they had."""
     before = []
@@ -236,7 +256,7 @@ def fail_device(daemon):
     assert got == 500, f"{fault}: status {got}, {daemon.sentence}"
 
 
-EVENTS = [kill_worker, stop_worker, kill_front, reload, change_models, upgrade, fill_disk, exhaust_memory, fail_device]
+EVENTS = [kill_worker, stop_worker, kill_front, reload, change_models, upgrade, upgrade_to_another_abi, fill_disk, exhaust_memory, fail_device]
 
 
 class Clients:
@@ -329,7 +349,8 @@ def grown(first, last):
 
 def soak(daemon, clients, dice, seconds, pause, counts):
     """What was wrong."""
-    events = [event for event in EVENTS if event is not fail_device or daemon.faults]
+    events = [event for event in EVENTS if (event is not fail_device or daemon.faults) and
+              (event is not upgrade_to_another_abi or len(daemon.programs) > 1)]
     order, first, threads = dice.sample(events, len(events)), None, 0  # each once, then by chance
     order += [fail_device] * (len(daemon.faults) - 1)
     clients.start()
@@ -358,8 +379,8 @@ def soak(daemon, clients, dice, seconds, pause, counts):
         time.sleep(0.1)
     print(json.dumps(all_measured(daemon)), flush=True)
     wrong += clients.wrong[:5]
-    for what, most in (("closed", counts["kill_front"] + counts["upgrade"]), ("lost", counts["kill_front"]),
-                       ("refused", counts["kill_front"])):
+    upgrades = counts["upgrade"] + counts["upgrade_to_another_abi"]
+    for what, most in (("closed", counts["kill_front"] + upgrades), ("lost", counts["kill_front"]), ("refused", counts["kill_front"])):
         if getattr(clients, what) > most * clients.good:
             wrong.append(f"{getattr(clients, what)} connections were {what}, {most * clients.good} may be")
     return wrong if clients.statuses[200] > 0 else [*wrong, "no picture was classified"]
