@@ -11,7 +11,7 @@
 #                        - clients of other servers that take long to install: scripts with "# all: WHY" in their heads
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
 #                        - emulated kernels on 100 random shapes (CI: on the written shapes)
-#                        - fuzzers for 60 seconds each (CI: 2), that of the network for 5 minutes (CI: a minute)
+#                        - fuzzers for 60 seconds each (CI: 2, of models 20), that of the network for 5 minutes (CI: a minute)
 #                        - a worker killed 11 times in a minute under load (CI: 3 times), 100 versions of a model that take
 #                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
 #                          (CI: 1,000 of 5,000)
@@ -157,9 +157,11 @@ queue_fuzzers() {
   done
 }
 queue_after_fuzzers() {
-  local target
+  local target seconds
   for target in "${fuzz_targets[@]}"; do
-    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci 2 60)" "$target"
+    seconds=2
+    [ "$target" != onnx ] || seconds=20 # some 80,000 mutations
+    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci $seconds 60)" "$target"
   done
 }
 

@@ -47,9 +47,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_CHANNEL_ABI                                                                                   \
-    5 /* raised with each change of what lies in the memory, of a layout's number or of the control socket's \
-       messages */
+/* Raised with each change of what lies in the memory, of a layout's number or of the control socket's
+ * messages. tests/next_abi builds programs that have another one. */
+#ifndef CONVOY_CHANNEL_ABI
+#define CONVOY_CHANNEL_ABI 5
+#endif
 #define CONVOY_MAX_SLOTS      64
 #define CONVOY_MAX_MODELS     1024        /* a slot's model number is below */
 #define CONVOY_SLOT_ALIGN     64          /* rows and outputs start on a cache line */

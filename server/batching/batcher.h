@@ -265,12 +265,16 @@ void convoy_worker_slots_first_run(struct convoy_worker_slots *worker,
 struct convoy_stall {
     uint64_t quiet_us; /* since the last progress; 0 when no slot is in flight */
     uint64_t since_us; /* since the last completion, or the submission after idleness */
+    /* For how long some slot has been in flight after as many others were completed as the worker has slots,
+     * so that it waits for none. */
+    uint64_t passed_us;
     /* What is a hang: hang_us beyond five times what the slots that run should take, by what images of their
      * models cost lately, but at most unknown_us (or hang_us, if that is more); unknown_us where no row of a
      * model has run yet. */
     uint64_t limit_us;
     /* quiet_us is beyond limit_us, or since_us beyond ten times that: a worker that reports progress for ever
-     * and completes nothing ends as well. */
+     * and completes nothing ends as well. Or passed_us is beyond four times limit_us: one stream of a device
+     * may hang while others go on. */
     bool hangs;
 };
 /* To be called every few hundred milliseconds at least, as progress is counted from when it is noticed.

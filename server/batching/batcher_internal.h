@@ -56,6 +56,8 @@ struct worker_slot {
     uint64_t opened_us; /* when its first row was reserved */
     uint64_t order;     /* counts slots as they are opened */
     uint64_t left_us;   /* when the worker was given it */
+    uint32_t passed;    /* slots that the worker has completed since */
+    uint64_t passed_us; /* when these were as many as it has slots: all that were before this one are done */
     /* What follows is kept when the slot is opened again. */
     _Atomic uint32_t unwritten; /* reserved rows that are not committed; falls without the lock */
     struct convoy_item **items; /* by row; NULL where the request gave up */
@@ -315,6 +317,9 @@ void convoy_item_look_again(struct convoy_batcher *batcher, const struct convoy_
 
 /* Empties the list and calls done() of each item; without the lock. */
 void convoy_items_done(struct convoy_list *finished);
+
+/* A slot of the worker is completed. */
+void convoy_stall_completed(struct convoy_worker_slots *worker, uint64_t now_us);
 
 void convoy_slot_release(struct convoy_worker_slots *worker, struct worker_slot *slot);
 /* So many images of that priority more, or fewer, are queued. */

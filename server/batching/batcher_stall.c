@@ -5,6 +5,7 @@
 
 #define TIMES_EXPECTED 5
 #define TIMES_LIMIT    10 /* so much longer a worker lives that reports progress and completes nothing */
+#define TIMES_PASSED   4  /* so much longer one that completes other slots, and one of them never */
 
 /* Microseconds that the slot in flight should take; false when that is not known: nothing of its model has
  * run yet, or a network may have to be loaded for it. */
@@ -56,6 +57,29 @@ static uint64_t since(uint64_t then_us, uint64_t now_us)
     return now_us > then_us ? now_us - then_us : 0;
 }
 
+void convoy_stall_completed(struct convoy_worker_slots *worker, uint64_t now_us)
+{
+    uint32_t count = worker->channel->size.slots;
+    worker->progress_us = worker->noticed_us = now_us;
+    for (uint32_t i = 0; i < count; i++)
+        if (worker->slots[i].state == SLOT_IN_FLIGHT && ++worker->slots[i].passed == count)
+            worker->slots[i].passed_us = now_us;
+}
+
+/* For how long a slot has been in flight after all that the worker had before it were completed. */
+static uint64_t passed_for(const struct convoy_worker_slots *worker, uint64_t now_us)
+{
+    uint32_t count = worker->channel->size.slots;
+    uint64_t longest_us = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct worker_slot *slot = &worker->slots[i];
+        uint64_t us =
+            slot->state == SLOT_IN_FLIGHT && slot->passed >= count ? since(slot->passed_us, now_us) : 0;
+        longest_us = us > longest_us ? us : longest_us;
+    }
+    return longest_us;
+}
+
 void convoy_worker_slots_stall(struct convoy_worker_slots *worker, uint64_t now_us, uint64_t hang_us,
                                uint64_t unknown_us, struct convoy_stall *stall)
 {
@@ -69,7 +93,9 @@ void convoy_worker_slots_stall(struct convoy_worker_slots *worker, uint64_t now_
         stall->quiet_us = since(worker->noticed_us, now_us);
         stall->since_us = since(worker->progress_us, now_us);
         stall->limit_us = limit_of(worker, now_us, hang_us, unknown_us);
-        stall->hangs = stall->quiet_us > stall->limit_us || stall->since_us / TIMES_LIMIT > stall->limit_us;
+        stall->passed_us = passed_for(worker, now_us);
+        stall->hangs = stall->quiet_us > stall->limit_us || stall->since_us / TIMES_LIMIT > stall->limit_us ||
+                       stall->passed_us / TIMES_PASSED > stall->limit_us;
     }
     convoy_batcher_unlock(worker->batcher);
 }
@@ -78,6 +104,8 @@ void convoy_worker_slots_forgive(struct convoy_worker_slots *worker)
 {
     pthread_mutex_lock(&worker->batcher->lock);
     worker->progress_us = worker->noticed_us = convoy_now_us();
+    for (uint32_t i = 0; i < worker->channel->size.slots; i++)
+        worker->slots[i].passed_us = worker->noticed_us;
     for (uint32_t i = 0; i < worker->batcher->model_count; i++)
         convoy_service_time_interrupted(&worker->batcher->queues[i].service);
     convoy_batcher_unlock(worker->batcher);

@@ -100,6 +100,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     slot->state = SLOT_IN_FLIGHT;
     slot->generation++;
     slot->left_us = convoy_now_us();
+    slot->passed = 0;
     atomic_fetch_add(&queue->admission.running, range->rows);
     uint32_t live = convoy_slot_live(slot, range);
     convoy_queue_add(queue, slot->priority, -(int64_t)live);
@@ -456,7 +457,7 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
         atomic_fetch_sub(&worker->in_flight, 1) > 1 ? worker->load.running_us - slot->priced_us : 0;
     if (slot->map != CONVOY_MAP_NONE)
         atomic_fetch_sub(&worker->streams, 1);
-    worker->progress_us = worker->noticed_us = now;
+    convoy_stall_completed(worker, now);
     slot->range_count--;
     if (slot->range_count > 0)
         slot->state = SLOT_SEALED;

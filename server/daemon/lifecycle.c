@@ -208,7 +208,6 @@ static void on_turn(uv_prepare_t *turn)
 
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
     life->phase = CONVOY_SERVING;
     life->reload = (struct convoy_reload){.loop = life->loop,
                                           .file = life->options->config,
@@ -230,8 +229,13 @@ int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *e
     life->timer.data = life;
     convoy_link_on_signal(life->link, on_signal, life);
     convoy_link_on_handover(life->link, on_handover, life);
+    return 0;
+}
+
+void convoy_lifecycle_serve(struct convoy_lifecycle *life)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         signal(numbers[i], SIG_IGN); /* a terminal sends them to the master and to this process */
     convoy_link_serving(life->link, CONVOY_CHANNEL_ABI);
-    return 0;
 }

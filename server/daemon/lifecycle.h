@@ -46,8 +46,9 @@ struct convoy_lifecycle {
     uint64_t keep_until_us; /* for kept connections without a request */
 };
 
-/* Listens to the master, and ignores the signals that the master hands on. The caller has filled in the
- * members up to link. Returns 0 or a negative errno. */
+/* Listens to the master. The caller has filled in the members up to link. Returns 0 or a negative errno. */
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error);
+/* This front is the one that serves: ignores the signals that the master hands on from now on. */
+void convoy_lifecycle_serve(struct convoy_lifecycle *life);
 
 #endif

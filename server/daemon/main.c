@@ -6,6 +6,7 @@
 #include "server/api/call.h"
 #include "server/api/routes.h"
 #include "server/daemon/access.h"
+#include "server/daemon/beside.h"
 #include "server/daemon/check_config.h"
 #include "server/daemon/held.h"
 #include "server/daemon/lifecycle.h"
@@ -209,6 +210,37 @@ static void count_restarts(struct convoy_metrics *metrics, const struct convoy_l
                                       convoy_link_restarts(link, (enum convoy_restart)i));
 }
 
+/* What a front needs to become the one that serves. */
+struct takeover {
+    struct convoy_lifecycle *life;
+    const struct convoy_app *parts;
+    bool inherited; /* its sockets are the service manager's */
+};
+
+static void begin_to_serve(const struct takeover *it)
+{
+    struct convoy_lifecycle *life = it->life;
+    const struct convoy_app *parts = it->parts;
+    convoy_lifecycle_serve(life);
+    count_restarts(parts->metrics, life->link);
+    log_listening(life->http, life->tls, it->inherited, parts);
+    if (convoy_registry_count(parts->registry) == 0)
+        convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
+                   CONVOY_STR("models", parts->config->models));
+    convoy_service_start(life->service);
+}
+
+/* The front before has gone, and the models are loaded. */
+static void on_go(void *context)
+{
+    const struct takeover *it = context;
+    struct convoy_error error;
+    convoy_link_drop_rest(it->life->link, ""); /* of addresses that are configured no longer */
+    if (accept_others(it->life->access->admin, it->life->health, &error) != 0)
+        _exit(complain(&error)); /* the master starts another front */
+    begin_to_serve(it);
+}
+
 static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options,
                  struct convoy_link *link)
 {
@@ -225,6 +257,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_service service;
     struct convoy_lifecycle life;
     struct convoy_access_control access;
+    struct convoy_beside beside;
     uv_loop_t loop;
     const struct convoy_held_sockets held = convoy_held_by(link);
     const bool follows = convoy_link_epoch(link) > 1; /* a front that crashed */
@@ -286,7 +319,9 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .link = link};
     if (convoy_link_prepares(link) && !convoy_link_prepared(link, CONVOY_CHANNEL_ABI))
         _exit(EXIT_FAILURE); /* the master has changed its mind, or is gone */
-    if ((follows && accept_others(access.admin, health, &error) != 0) ||
+    const bool is_beside = convoy_link_beside(link);
+    struct takeover takeover = {&life, &parts, inherited_count > 0};
+    if ((follows && !is_beside && accept_others(access.admin, health, &error) != 0) ||
         convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
@@ -296,16 +331,22 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
             convoy_http_stop(health);
         goto done;
     }
-    count_restarts(metrics, link);
-    log_listening(http, tls, inherited_count > 0, &parts);
-    if (convoy_registry_count(registry) == 0)
-        convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
-                   CONVOY_STR("models", config->models));
-    convoy_service_start(&service);
+    if (!is_beside)
+        begin_to_serve(&takeover);
     convoy_manager_follow(manager, link);
-    convoy_link_drop_rest(link, ""); /* of addresses that are configured no longer */
+    if (!is_beside)
+        convoy_link_drop_rest(link, ""); /* of addresses that are configured no longer */
     convoy_manager_start(manager);
     convoy_supervisor_start(supervisor, link);
+    beside = (struct convoy_beside){.loop = &loop,
+                                    .registry = registry,
+                                    .supervisor = supervisor,
+                                    .manager = manager,
+                                    .link = link,
+                                    .on_go = on_go,
+                                    .context = &takeover};
+    if (is_beside)
+        convoy_beside_start(&beside);
     uv_run(&loop, UV_RUN_DEFAULT);
     if (life.left)
         leave(&life, exporter);

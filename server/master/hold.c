@@ -169,14 +169,25 @@ static int send_worker(int socket, const struct convoy_held_worker *worker, stru
     return convoy_packet_send_within(socket, packet, READ_MS);
 }
 
-int convoy_hold_send_items(const struct convoy_hold *hold, int socket)
+static int send_items(const struct convoy_hold *hold, int socket, bool remarks_alone)
 {
     static struct convoy_packet packet;
     int code = 0;
     packet = (struct convoy_packet){0};
     for (const struct convoy_held_item *item = hold->items; item != NULL && code == 0; item = item->next)
-        code = send_item(socket, item, &packet);
+        if (item->fd < 0 || !remarks_alone)
+            code = send_item(socket, item, &packet);
     return code;
+}
+
+int convoy_hold_send_items(const struct convoy_hold *hold, int socket)
+{
+    return send_items(hold, socket, false);
+}
+
+int convoy_hold_send_remarks(const struct convoy_hold *hold, int socket)
+{
+    return send_items(hold, socket, true);
 }
 
 int convoy_hold_send_workers(struct convoy_hold *hold, int socket)
@@ -203,6 +214,12 @@ void convoy_hold_move_items(struct convoy_hold *from, struct convoy_hold *to)
         item->next = to->items;
         to->items = item;
     }
+}
+
+void convoy_hold_move_workers(struct convoy_hold *from, struct convoy_hold *to)
+{
+    memcpy(to->workers, from->workers, sizeof to->workers);
+    memset(from->workers, 0, sizeof from->workers);
 }
 
 void convoy_hold_free(struct convoy_hold *hold)

@@ -60,8 +60,13 @@ uint32_t convoy_hold_living(const struct convoy_hold *hold);
 int convoy_hold_send_items(const struct convoy_hold *hold, int socket);
 int convoy_hold_send_workers(struct convoy_hold *hold, int socket);
 
+/* The same of remarks alone. */
+int convoy_hold_send_remarks(const struct convoy_hold *hold, int socket);
+
 /* Moves all items of one to the other, where they replace those of the same keys. */
 void convoy_hold_move_items(struct convoy_hold *from, struct convoy_hold *to);
+/* Moves all workers to a hold that has none. */
+void convoy_hold_move_workers(struct convoy_hold *from, struct convoy_hold *to);
 
 void convoy_hold_free(struct convoy_hold *hold);
 

@@ -26,10 +26,12 @@ static void close_if_open(int fd)
         close(fd);
 }
 
-/* Takes over what the packet says that the master holds. */
+/* Takes over what the packet says that the master holds. A remark may be told twice. */
 static int take_held(struct convoy_link *link)
 {
     struct convoy_packet *packet = &link->packet;
+    if (packet->fd_count == 0 && convoy_link_has_remark(link, packet->text))
+        return 0;
     struct convoy_link_item *item = malloc(sizeof *item + packet->length + 1);
     if (item == NULL)
         return -ENOMEM;
@@ -81,25 +83,40 @@ static int receive(struct convoy_link *link, uint64_t until_us)
     }
 }
 
+/* Takes the packet, if it tells of what the master holds: 1; 0: it does not; or a negative errno. */
+static int take_told(struct convoy_link *link)
+{
+    uint32_t type = link->packet.type;
+    int code = 0;
+    if (type == CONVOY_PACKET_HELD)
+        code = take_held(link);
+    else if (type == CONVOY_PACKET_WORKER)
+        code = take_worker(link);
+    else if (type == CONVOY_PACKET_RESTARTS && link->packet.number < CONVOY_RESTARTS)
+        link->restarts[link->packet.number] = (uint32_t)link->packet.value;
+    else
+        return 0;
+    convoy_packet_close(&link->packet);
+    return code == 0 ? 1 : code;
+}
+
+/* Until BEGIN, GO or BESIDE. */
 static int receive_held(struct convoy_link *link)
 {
     uint64_t until_us = convoy_now_us() + CONVOY_LINK_ANSWER_MS * 1000;
     int code;
     while ((code = receive(link, until_us)) == 0) {
         uint32_t type = link->packet.type;
-        if (type == CONVOY_PACKET_HELD)
-            code = take_held(link);
-        else if (type == CONVOY_PACKET_WORKER)
-            code = take_worker(link);
-        else if (type == CONVOY_PACKET_RESTARTS && link->packet.number < CONVOY_RESTARTS)
-            link->restarts[link->packet.number] = (uint32_t)link->packet.value;
+        if ((code = take_told(link)) < 0)
+            return code;
+        convoy_packet_close(&link->packet);
         if (type == CONVOY_PACKET_BEGIN) {
             link->epoch = link->packet.number;
             link->prepares = link->packet.value != 0;
         }
-        convoy_packet_close(&link->packet);
-        if (code != 0 || type == CONVOY_PACKET_BEGIN || type == CONVOY_PACKET_GO)
-            break;
+        link->beside = type == CONVOY_PACKET_BESIDE;
+        if (type == CONVOY_PACKET_BEGIN || type == CONVOY_PACKET_GO || type == CONVOY_PACKET_BESIDE)
+            return 0;
     }
     return code;
 }
@@ -117,6 +134,27 @@ bool convoy_link_prepared(struct convoy_link *link, int abi)
     while (poll(&readable, 1, -1) < 0 && errno == EINTR)
         ;
     return receive_held(link) == 0;
+}
+
+bool convoy_link_beside(const struct convoy_link *link)
+{
+    return link->beside;
+}
+
+void convoy_link_loading(struct convoy_link *link)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_LOADING, 0, 0);
+}
+
+void convoy_link_loaded(struct convoy_link *link, int abi)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_PREPARED, 0, abi);
+}
+
+void convoy_link_on_go(struct convoy_link *link, void (*on_go)(void *), void *context)
+{
+    link->on_go = on_go;
+    link->go_context = context;
 }
 
 void convoy_link_on_handover(struct convoy_link *link, void (*on_handover)(void *), void *context)
@@ -246,6 +284,8 @@ static void handle(struct convoy_link *link, uint32_t type, uint32_t number, int
         worker_exited(link, number, value);
     else if (type == CONVOY_PACKET_HANDOVER && link->on_handover != NULL)
         link->on_handover(link->handover_context);
+    else if (type == CONVOY_PACKET_GO && link->on_go != NULL)
+        link->on_go(link->go_context);
     else if (type == CONVOY_PACKET_SIGNAL && link->on_signal != NULL)
         link->on_signal(link->signal_context, value);
 }
@@ -267,6 +307,8 @@ bool convoy_link_dispatch(struct convoy_link *link)
             link->gone = true;
         if (code != 1)
             return !link->gone;
+        if (take_told(link) != 0) /* without memory a remark is lost */
+            continue;
         convoy_packet_close(&link->packet);
         handle(link, link->packet.type, link->packet.number, link->packet.value);
     }
@@ -303,7 +345,8 @@ int convoy_link_await(struct convoy_link *link, enum convoy_packet_type type, ui
             convoy_packet_close(&link->packet);
             return 0;
         }
-        if ((code = keep(link)) != 0)
+        code = take_told(link);
+        if (code < 0 || (code == 0 && (code = keep(link)) != 0))
             return code;
     }
 }
@@ -367,6 +410,14 @@ bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char 
         free(item);
         return true;
     }
+    return false;
+}
+
+bool convoy_link_has_remark(const struct convoy_link *link, const char *key)
+{
+    for (const struct convoy_link_item *item = link->items; item != NULL; item = item->next)
+        if (item->fd < 0 && strcmp(item->key, key) == 0)
+            return true;
     return false;
 }
 

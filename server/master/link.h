@@ -55,8 +55,18 @@ void convoy_link_on_signal(struct convoy_link *link, void (*on_signal)(void *con
 /* Whether the front before serves still, and hands over to this one. */
 bool convoy_link_prepares(const struct convoy_link *link);
 /* This front could serve: waits until the front before has gone, and receives its workers. False when the
- * master wants it no more. abi: of the channels. */
+ * master wants it no more. abi: of the channels. When they are not those of the workers that run, it returns
+ * while the front before serves: convoy_link_beside(). */
 bool convoy_link_prepared(struct convoy_link *link, int abi);
+/* Whether this front is to load its models into workers of its own, beside the front that serves. The master
+ * gives it up when it says neither of the two that follow for twenty seconds. */
+bool convoy_link_beside(const struct convoy_link *link);
+void convoy_link_loading(struct convoy_link *link);
+/* They are loaded: on_go() is called when the front before has gone, with remarks to be taken as they are
+ * then.
+ */
+void convoy_link_loaded(struct convoy_link *link, int abi);
+void convoy_link_on_go(struct convoy_link *link, void (*on_go)(void *context), void *context);
 /* Called when another front is to take over from this one. */
 void convoy_link_on_handover(struct convoy_link *link, void (*on_handover)(void *context), void *context);
 /* Listens; signals come as packets. */
@@ -77,6 +87,8 @@ int convoy_link_take(struct convoy_link *link, const char *key);
 /* Takes the remark whose key begins so: the rest of it is copied. False: there is none. The master holds it
  * on. */
 bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char *rest, size_t capacity);
+/* Whether there is a remark with this key, which was not taken. */
+bool convoy_link_has_remark(const struct convoy_link *link, const char *key);
 /* Holds a copy of fd; -1: the key alone, a remark. */
 void convoy_link_hold(struct convoy_link *link, const char *key, int fd);
 /* Drops what is held under the key, and waits until the master has closed it. */

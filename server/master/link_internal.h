@@ -31,7 +31,7 @@ struct convoy_link {
     uint32_t epoch, last_number;
     uint32_t restarts[CONVOY_RESTARTS];
     bool gone; /* the master */
-    bool prepares;
+    bool prepares, beside;
     struct convoy_link_item *items;
     struct convoy_linked_worker
         *workers; /* that live, as far as is known; held ones in the order of their numbers */
@@ -40,6 +40,8 @@ struct convoy_link {
     void *signal_context;
     void (*on_handover)(void *context);
     void *handover_context;
+    void (*on_go)(void *context);
+    void *go_context;
     struct convoy_packet packet;
 };
 

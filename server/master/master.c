@@ -23,9 +23,6 @@
 
 #define SETTLED_US       1000000u /* a front that served for this long has not failed to start */
 #define FIRST_BACKOFF_MS 100u     /* before the second start that follows a failed one; it doubles */
-#define MOST_ARGUMENTS   32       /* of a worker */
-#define START_FDS        5
-#define WORKER_FDS       3
 
 static const int forwarded[FORWARDED] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -44,33 +41,10 @@ static void notify(const char *state)
 #endif
 }
 
-/* Starts a worker for the front, and answers it. */
-static void start_worker(struct convoy_master *master, struct convoy_packet *packet)
-{
-    char *arguments[MOST_ARGUMENTS + 1];
-    struct convoy_error error;
-    uint32_t count = 0;
-    pid_t pid = -EPROTO;
-    const char *end = packet->text + packet->length;
-    /* Behind the label. */
-    for (char *at = packet->text + strlen(packet->text) + 1; at < end && count < MOST_ARGUMENTS;
-         at += strlen(at) + 1)
-        arguments[count++] = at;
-    arguments[count] = NULL;
-    if (packet->number != 0 && packet->fd_count == START_FDS && count > 0 &&
-        convoy_hold_find(&master->hold, packet->number) == NULL)
-        pid = convoy_child_worker(arguments, packet->fds, WORKER_FDS, &error);
-    if (pid > 0 && !convoy_hold_worker(&master->hold, packet, pid)) {
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-        pid = -ENOMEM;
-    }
-    (void)convoy_packet_tell(master->socket, CONVOY_PACKET_STARTED, packet->number, pid);
-}
-
 static void handle(struct convoy_master *master, struct convoy_packet *packet)
 {
-    const struct convoy_held_worker *worker;
+    if (convoy_master_workers_request(&master->hold, master->socket, packet))
+        return;
     switch (packet->type) {
     case CONVOY_PACKET_SERVING:
         master->serving = master->ever_served = true;
@@ -92,17 +66,6 @@ static void handle(struct convoy_master *master, struct convoy_packet *packet)
     case CONVOY_PACKET_DROP:
         convoy_hold_drop(&master->hold, packet->text);
         (void)convoy_packet_tell(master->socket, CONVOY_PACKET_DROPPED, packet->number, 0);
-        break;
-    case CONVOY_PACKET_START:
-        start_worker(master, packet);
-        break;
-    case CONVOY_PACKET_LABEL:
-        convoy_hold_label(&master->hold, packet->number, packet->text);
-        break;
-    case CONVOY_PACKET_KILL:
-        worker = convoy_hold_find(&master->hold, packet->number);
-        if (worker != NULL)
-            convoy_hold_kill(worker);
         break;
     case CONVOY_PACKET_KEEP:
         master->keeps = true;
@@ -140,16 +103,7 @@ static bool tell_front(struct convoy_master *master)
         for (; master->to_tell[i] > 0; master->to_tell[i]--)
             if (convoy_packet_tell(master->socket, CONVOY_PACKET_SIGNAL, 0, forwarded[i]) == -EAGAIN)
                 return false;
-    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
-        struct convoy_held_worker *worker = &master->hold.workers[i];
-        if (worker->number == 0 || !worker->exited)
-            continue;
-        if (convoy_packet_tell(master->socket, CONVOY_PACKET_EXITED, worker->number, worker->status) ==
-            -EAGAIN)
-            return false;
-        convoy_hold_forget(worker);
-    }
-    return true;
+    return convoy_master_workers_tell(&master->hold, master->socket);
 }
 
 int convoy_master_tell_restarts(const struct convoy_master *master, int socket)
@@ -202,16 +156,6 @@ static int start_front(struct convoy_master *master, struct convoy_error *error)
     return 0;
 }
 
-/* How they end is told by waitpid(). */
-static void kill_workers(struct convoy_master *master)
-{
-    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
-        const struct convoy_held_worker *worker = &master->hold.workers[i];
-        if (worker->number != 0)
-            convoy_hold_kill(worker);
-    }
-}
-
 /* A start failed, or the front is gone: another one, some time later. */
 static void start_later(struct convoy_master *master, const char *text, bool settled)
 {
@@ -225,7 +169,7 @@ static void start_later(struct convoy_master *master, const char *text, bool set
     if (master->failures == CONVOY_MASTER_FAILED_STARTS / 2 && convoy_hold_living(&master->hold) > 0) {
         convoy_log(CONVOY_LOG_WARNING, "workers are killed: what they say may be why no front starts",
                    CONVOY_UINT("workers", convoy_hold_living(&master->hold)));
-        kill_workers(master);
+        convoy_master_workers_kill(&master->hold);
     }
     uint64_t delay_ms = master->failures < 2 ? 0 : (uint64_t)FIRST_BACKOFF_MS << (master->failures - 2);
     master->start_us = convoy_now_us() + delay_ms * 1000;
@@ -264,10 +208,14 @@ static void on_front_exit(struct convoy_master *master, int status)
                  strsignal(WTERMSIG(status)));
     else
         snprintf(text, sizeof text, "exit status %d", WEXITSTATUS(status));
-    if (handed_over && master->next.pid != 0) {
+    /* One that loads its models is further than one that is started would be. */
+    bool instead = master->next.beside && !in_order && master->ending == 0;
+    if (master->next.pid != 0 && (handed_over || instead)) {
         if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
             convoy_log(CONVOY_LOG_ERROR, "the front ended before everything was answered",
                        CONVOY_STR("text", text));
+        if (!handed_over)
+            master->restarts[WIFSIGNALED(status) ? CONVOY_RESTART_SIGNAL : CONVOY_RESTART_EXIT]++;
         convoy_master_upgrade_promote(master);
         return;
     }
@@ -296,19 +244,9 @@ static void reap(struct convoy_master *master)
             on_front_exit(master, status);
         else if (pid == master->next.pid)
             convoy_master_upgrade_ended(master, status);
-        else if ((worker = convoy_hold_find_pid(&master->hold, pid)) != NULL)
+        else if ((worker = convoy_hold_find_pid(&master->hold, pid)) != NULL ||
+                 (worker = convoy_hold_find_pid(&master->next.held, pid)) != NULL)
             convoy_hold_exited(worker, status);
-    }
-}
-
-/* Workers that a master before has started: the kernel tells its parent alone how a process ended. */
-static void reap_stored(struct convoy_master *master)
-{
-    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
-        struct convoy_held_worker *worker = &master->hold.workers[i];
-        struct pollfd ended = {.fd = worker->pidfd, .events = POLLIN};
-        if (worker->number != 0 && !worker->exited && worker->pidfd >= 0 && poll(&ended, 1, 0) > 0)
-            convoy_hold_exited(worker, SIGKILL);
     }
 }
 
@@ -324,6 +262,7 @@ static void on_signal(struct convoy_master *master, int number)
     }
     for (int i = 0; i < FORWARDED; i++)
         master->to_tell[i] += forwarded[i] == number;
+    master->next.hangups += number == SIGHUP && master->next.pid != 0;
     if (number == SIGHUP)
         return;
     if (master->ending == 0)
@@ -363,12 +302,14 @@ static int open_signals(struct convoy_master *master)
 }
 
 /* Waits for the next event, at most until a front is to be started. */
-static void wait_for_event(struct convoy_master *master, bool told)
+static void wait_for_event(struct convoy_master *master)
 {
+    bool told = tell_front(master);
+    bool next_told = convoy_master_workers_tell(&master->next.held, master->next.socket);
     struct pollfd events[3 + CONVOY_HOLD_WORKERS] = {
         {.fd = master->signals, .events = POLLIN},
         {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))},
-        {.fd = master->next.socket, .events = POLLIN}};
+        {.fd = master->next.socket, .events = (short)(POLLIN | (next_told ? 0 : POLLOUT))}};
     nfds_t count = 3;
     for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++)
         if (master->hold.workers[i].number != 0 && master->hold.workers[i].pidfd >= 0)
@@ -382,19 +323,6 @@ static void wait_for_event(struct convoy_master *master, bool told)
                    : until_us > now_us    ? (int)((until_us - now_us) / 1000 + 1)
                                           : 0;
     poll(events, count, limit_ms);
-}
-
-/* What is left of the workers: the front has ended those that it could. */
-static void end_workers(struct convoy_master *master)
-{
-    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
-        const struct convoy_held_worker *worker = &master->hold.workers[i];
-        if (worker->number == 0 || worker->exited)
-            continue;
-        convoy_hold_kill(worker);
-        if (worker->pidfd < 0)
-            waitpid(worker->pid, NULL, 0);
-    }
 }
 
 int convoy_master_run(char *const *arguments)
@@ -414,15 +342,15 @@ int convoy_master_run(char *const *arguments)
             start_due(&master);
         read_front(&master);
         convoy_master_upgrade_read(&master);
-        wait_for_event(&master, tell_front(&master));
+        wait_for_event(&master);
         read_signals(&master);
-        reap_stored(&master);
+        convoy_master_workers_reap_stored(&master.hold);
     }
     if (master.keeps && master.status == EXIT_SUCCESS) {
         uint32_t kept = convoy_store_put(&master.hold, master.fronts);
         convoy_log(CONVOY_LOG_INFO, "workers are left to the next start", CONVOY_UINT("workers", kept));
     } else {
-        end_workers(&master);
+        convoy_master_workers_end(&master.hold);
     }
     int ended_by = master.ending != 0 && !master.ever_served ? master.ending : 0;
     convoy_hold_free(&master.hold);
@@ -444,10 +372,10 @@ int convoy_master_run(char *const *arguments)
 static void serve(struct convoy_master *master)
 {
     for (read_front(master); master->socket >= 0; read_front(master)) {
-        wait_for_event(master, tell_front(master));
+        wait_for_event(master);
         read_signals(master);
     }
-    end_workers(master);
+    convoy_master_workers_end(&master->hold);
 }
 
 int convoy_master_fork(struct convoy_link **link, struct convoy_error *error)

@@ -1,4 +1,4 @@
-/* What master.c and master_upgrade.c share. */
+/* What master.c, master_workers.c and master_upgrade.c share. */
 #ifndef CONVOY_SERVER_MASTER_INTERNAL_H
 #define CONVOY_SERVER_MASTER_INTERNAL_H
 
@@ -7,15 +7,18 @@
 
 #include <limits.h>
 
-#define FORWARDED 3 /* signals that the front is told of */
+#define FORWARDED        3 /* signals that the front is told of */
+#define FORWARDED_HANGUP 2 /* SIGHUP is the third */
 
 /* The front that is to follow the one that serves. */
 struct convoy_successor {
     pid_t pid; /* 0: there is none */
     int socket;
     bool prepared, wanted; /* wanted: the front was told to hand over */
-    uint64_t until_us;     /* it has to be prepared by then */
-    /* What it held and dropped so far, which counts from the moment when it is the front. */
+    bool beside;           /* its channels have another ABI: it loads its models into workers of its own */
+    uint32_t hangups;      /* SIGHUP since it was started: what it has read may have changed */
+    uint64_t until_us;     /* it has to be prepared by then, or to say that it loads */
+    /* What it held and dropped so far, and its workers, which count from the moment when it is the front. */
     struct convoy_hold held, dropped;
 };
 
@@ -50,6 +53,22 @@ pid_t convoy_master_run_front(const struct convoy_master *master, int *socket, s
 
 /* Tells a new front how many followed others, and why. 0 or a negative errno. */
 int convoy_master_tell_restarts(const struct convoy_master *master, int socket);
+
+/* ---- master_workers.c: the workers of a front ---- */
+
+/* Does what a front asks for its workers: START, LABEL, KILL. False: it is another packet. */
+bool convoy_master_workers_request(struct convoy_hold *hold, int socket, struct convoy_packet *packet);
+/* Tells the front which of them have exited. False when it does not read: to be tried again. */
+bool convoy_master_workers_tell(struct convoy_hold *hold, int socket);
+/* Sees which of those have exited that a master before has started: the kernel tells its parent alone how a
+ * process ended. */
+void convoy_master_workers_reap_stored(struct convoy_hold *hold);
+/* How they end is told as with any other. */
+void convoy_master_workers_kill(struct convoy_hold *hold);
+/* Kills and forgets them; they are waited for as children that are not known. */
+void convoy_master_workers_give_up(struct convoy_hold *hold);
+/* At the end: kills and awaits what is left of them. The front has ended those that it could. */
+void convoy_master_workers_end(struct convoy_hold *hold);
 
 /* ---- master_upgrade.c: the program that lies at the path now takes over, with the workers ---- */
 

@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #define PREPARE_US 10000000u /* a new program may take this long until it could serve */
+#define LOAD_US    20000000u /* or until it has started workers, and loads on */
 
 static void forget_successor(struct convoy_master *master)
 {
     if (master->next.socket >= 0)
         close(master->next.socket);
+    convoy_master_workers_give_up(&master->next.held);
     convoy_hold_free(&master->next.held);
     convoy_hold_free(&master->next.dropped);
     master->next = (struct convoy_successor){.socket = -1};
@@ -61,9 +63,16 @@ static void on_prepared(struct convoy_master *master, int32_t abi)
     struct convoy_successor *next = &master->next;
     if (next->prepared)
         return;
-    if (abi != master->abi) {
-        convoy_master_upgrade_give_up(
-            master, "the new program has another ABI than the workers that run: restart convoyd");
+    if (abi != master->abi && !next->beside) {
+        convoy_log(CONVOY_LOG_INFO,
+                   "upgrade: the new program has another ABI than the workers that run, and loads the models "
+                   "into its own",
+                   CONVOY_INT("pid", next->pid), CONVOY_INT("abi", abi),
+                   CONVOY_INT("abi_before", master->abi));
+        next->beside = true;
+        next->until_us = convoy_now_us() + LOAD_US;
+        if (convoy_packet_tell(next->socket, CONVOY_PACKET_BESIDE, 0, 0) != 0)
+            convoy_master_upgrade_give_up(master, "the new program does not listen");
         return;
     }
     next->prepared = true;
@@ -92,21 +101,44 @@ void convoy_master_upgrade_read(struct convoy_master *master)
             (void)convoy_hold_item(&next->dropped, &packet);
         } else if (packet.type == CONVOY_PACKET_PREPARED) {
             on_prepared(master, packet.value);
+        } else if (packet.type == CONVOY_PACKET_LOADING) {
+            next->until_us = convoy_now_us() + LOAD_US;
+        } else if (next->beside) {
+            (void)convoy_master_workers_request(&next->held, next->socket, &packet);
         }
         convoy_packet_close(&packet);
     }
     if (next->pid != 0 && !next->prepared && convoy_now_us() >= next->until_us)
-        convoy_master_upgrade_give_up(master, "the new program was not prepared in time");
+        convoy_master_upgrade_give_up(master, next->beside
+                                                  ? "the new program has not loaded the models: see above"
+                                                  : "the new program was not prepared in time");
+}
+
+/* What a front has to know that follows: the workers, or of one that has its own what is another since it was
+ * started. */
+static int introduce(struct convoy_master *master, bool beside)
+{
+    int code = beside ? convoy_hold_send_remarks(&master->hold, master->socket)
+                      : convoy_hold_send_workers(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_master_tell_restarts(master, master->socket);
+    return code != 0 ? code : convoy_packet_tell(master->socket, CONVOY_PACKET_GO, 0, 0);
 }
 
 /* The front before has gone. */
 void convoy_master_upgrade_promote(struct convoy_master *master)
 {
     struct convoy_successor *next = &master->next;
+    bool beside = next->beside;
     for (const struct convoy_held_item *item = next->dropped.items; item != NULL; item = item->next)
         convoy_hold_drop(&master->hold, item->key);
     convoy_hold_move_items(&next->held, &master->hold);
     convoy_hold_free(&next->dropped);
+    if (beside) {
+        convoy_master_workers_give_up(&master->hold);
+        convoy_hold_move_workers(&next->held, &master->hold);
+    }
+    master->to_tell[FORWARDED_HANGUP] += next->hangups;
     master->front = next->pid;
     master->socket = next->socket;
     master->serving = false;
@@ -114,12 +146,7 @@ void convoy_master_upgrade_promote(struct convoy_master *master)
     master->fronts++;
     master->restarts[CONVOY_RESTART_UPGRADE]++;
     *next = (struct convoy_successor){.socket = -1};
-    int code = convoy_hold_send_workers(&master->hold, master->socket);
-    if (code == 0)
-        code = convoy_master_tell_restarts(master, master->socket);
-    if (code == 0)
-        code = convoy_packet_tell(master->socket, CONVOY_PACKET_GO, 0, 0);
-    if (code != 0)
+    if (introduce(master, beside) != 0)
         kill(master->front, SIGKILL); /* and another one is started */
     convoy_log(CONVOY_LOG_INFO, "upgrade: the new front takes over", CONVOY_INT("pid", master->front));
 }

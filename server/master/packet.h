@@ -16,7 +16,8 @@ enum convoy_packet_type {
     /* The front to the master. What has an answer has its number in the answer, too. */
     CONVOY_PACKET_SERVING =
         1,                  /* value: CONVOY_CHANNEL_ABI: listens, and takes signals as packets from now on */
-    CONVOY_PACKET_PREPARED, /* value: the same: could serve if it had the workers */
+    CONVOY_PACKET_PREPARED, /* value: the same: could serve if it had the workers. After BESIDE: has loaded
+                               its models */
     CONVOY_PACKET_LOG,      /* number: format; value: level, of the master's own log */
     CONVOY_PACKET_NOTIFY,   /* text: for the service manager (sd_notify(3)) */
     CONVOY_PACKET_HOLD,     /* text: a key; perhaps one descriptor: held for the next front */
@@ -40,7 +41,11 @@ enum convoy_packet_type {
     CONVOY_PACKET_SIGNAL,   /* value: the signal that the master got */
     CONVOY_PACKET_RESTARTS, /* number: enum convoy_restart; value: so many fronts followed another for that
                                reason. Before BEGIN, or before GO */
-    CONVOY_PACKET_KEEP      /* the front to the master: it ends, and leaves workers to the next start */
+    CONVOY_PACKET_KEEP,     /* the front to the master: it ends, and leaves workers to the next start */
+    /* After PREPARED: the workers have channels of another ABI. The front is to start its own, beside the
+     * front that serves, and to load its models. Before GO come no workers, but remarks as they are then. */
+    CONVOY_PACKET_BESIDE,
+    CONVOY_PACKET_LOADING /* the front to the master, after BESIDE: it makes progress */
 };
 
 /* Why a front follows another. */

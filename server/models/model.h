@@ -96,6 +96,7 @@ struct convoy_model_record {
         bool covered;          /* all wanted versions of its name are READY: others may be unloaded */
         bool evicted;          /* wanted, but unloaded to make room; loaded again on the next request */
         bool no_room;          /* FAILED because a device had no room */
+        bool told;             /* the master remembers that it is READY */
         uint64_t weight_bytes; /* on the device where it takes most; 0: not known yet */
     } plan;
 

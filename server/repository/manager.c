@@ -38,6 +38,8 @@ static void apply(struct convoy_manager *manager)
     if (again && manager->started)
         uv_timer_start(&manager->again, on_again, AGAIN_MS, 0);
     convoy_manager_requests_end(manager, false);
+    if (manager->started && manager->tells != NULL)
+        convoy_manager_ready_tell(manager);
 }
 
 static void on_called(uv_async_t *called)
@@ -197,10 +199,17 @@ int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, stru
 
 void convoy_manager_follow(struct convoy_manager *manager, struct convoy_link *link)
 {
+    manager->tells = link;
     if (manager->config->repository.control != CONVOY_CONTROL_EXPLICIT)
         return;
     convoy_manager_requests_follow(manager, link);
     apply(manager);
+}
+
+void convoy_manager_take_over(struct convoy_manager *manager)
+{
+    convoy_manager_ready_follow(manager);
+    convoy_manager_follow(manager, manager->tells);
 }
 
 void convoy_manager_start(struct convoy_manager *manager)

@@ -62,6 +62,12 @@ int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, stru
  * served when it crashed are served again, and the master remembers what this one serves. link must outlive
  * the loop. */
 void convoy_manager_follow(struct convoy_manager *manager, struct convoy_link *link);
+/* This front has loaded its models beside one that served, and takes over now: what that one served by then,
+ * where models are loaded by request, is to be served here. */
+void convoy_manager_take_over(struct convoy_manager *manager);
+/* Beside a front that serves: -EINVAL with a sentence when a version has FAILED here that is READY there, or
+ * of which that is not known. */
+int convoy_manager_check_ready(struct convoy_manager *manager, struct convoy_error *error);
 /* Begins to follow the folder and to handle control requests. */
 void convoy_manager_start(struct convoy_manager *manager);
 /* With "model_control": "poll": scans now, not only at the next interval. */

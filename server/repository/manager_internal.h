@@ -26,8 +26,10 @@ struct convoy_manager {
 
     char **asked; /* names that were loaded by request; model_control "explicit" */
     uint32_t asked_count;
-    struct convoy_link *link; /* the master remembers these names; NULL: it does not yet, or need not */
-    struct convoy_list open;  /* requests that were begun and are not done, the oldest first */
+    struct convoy_link *link;  /* the master remembers these names; NULL: it does not yet, or need not */
+    struct convoy_link *tells; /* the master remembers which versions are READY; NULL: it does not */
+    bool marked;               /* it was told that it is told */
+    struct convoy_list open;   /* requests that were begun and are not done, the oldest first */
 
     pthread_mutex_t lock;
     struct convoy_list
@@ -59,6 +61,13 @@ bool convoy_manager_set_served(struct convoy_manager *manager, const char *name,
 /* The names that are to be served are those that the front before served, and the master remembers them from
  * now on. */
 void convoy_manager_requests_follow(struct convoy_manager *manager, struct convoy_link *link);
+
+/* ---- manager_ready.c: the master remembers which versions are READY ---- */
+
+/* Tells it what is another since the last call. */
+void convoy_manager_ready_tell(struct convoy_manager *manager);
+/* Takes over what it remembers of the front before. */
+void convoy_manager_ready_follow(struct convoy_manager *manager);
 
 /* ---- manager.c ---- */
 

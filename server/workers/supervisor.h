@@ -70,6 +70,9 @@ void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convo
  */
 bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor);
 
+/* Whether a worker has been started that has not said HELLO. On the control loop. */
+bool convoy_supervisor_starts(const struct convoy_supervisor *supervisor);
+
 /* The batcher that the workers take slots from. Any thread. */
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor);
 

@@ -29,3 +29,11 @@ bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
     }
     return false;
 }
+
+bool convoy_supervisor_starts(const struct convoy_supervisor *supervisor)
+{
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->process.running && !supervisor->workers[i]->said_hello)
+            return true;
+    return false;
+}

@@ -31,7 +31,7 @@ static void check_worker(struct device_worker *worker, uint64_t now)
         limit_us = load_limit;
     } else if (worker->loading == NO_MODEL && stall.hangs) { /* while it loads a model its slots may wait */
         reason = "its batches make no progress";
-        waited_us = stall.since_us;
+        waited_us = stall.passed_us > stall.since_us ? stall.passed_us : stall.since_us;
         limit_us = stall.limit_us;
     } else {
         return;

@@ -19,7 +19,7 @@
 /* A device that was idle for longer than this gets no time back. */
 #define PACE_SLACK_US 2000u
 
-static enum {
+static enum fault_kind {
     NONE,
     ESCAPE,
     KILL,
@@ -35,12 +35,20 @@ static enum {
     FLIP,
     PACE,
     FILES,
+    PIXELS,
     GPU_JOB,
     GPU_ECC,
     GPU_MEMORY,
     GPU_LOST
 } kind;
 static enum fault_kernel kernel;
+/* What the third colour of an image means to PIXELS. */
+static const struct {
+    enum fault_kind kind;
+    enum fault_kernel kernel;
+} of_blue[] = {{KILL, 0},   {HANG, 0}, {GPU_JOB, FAULT_ILLEGAL}, {GPU_JOB, FAULT_TRAP}, {GPU_JOB, FAULT_SPIN},
+               {GPU_ECC, 0}};
+#define BLUES (sizeof of_blue / sizeof of_blue[0])
 static unsigned pixel[3], pace_us, undecoded, deadly;
 static char model_name[128], fault_file[256];
 static bool spying;   /* the model of the fault is loaded here */
@@ -103,6 +111,8 @@ static bool read_fault(const char *text)
         kind = PACE;
     else if (sscanf(text, "files:%u:%u", &undecoded, &deadly) == 2)
         kind = FILES;
+    else if (sscanf(text, "pixels:%u,%u", &pixel[0], &pixel[1]) == 2)
+        kind = PIXELS;
     else if (reads_name(text, "escape"))
         kind = ESCAPE;
     else if (reads_name(text, "load"))
@@ -114,16 +124,17 @@ static bool read_fault(const char *text)
     return kind != NONE;
 }
 
-static bool has_pixel(const struct convoy_job *job)
+/* The third colour of the first image that has the fault's first two; -1: there is none. */
+static int blue_of(const struct convoy_job *job)
 {
     if (job->layout != CONVOY_LAYOUT_U8_HWC)
-        return false;
+        return -1;
     for (uint32_t row = 0; row < job->rows; row++) {
         const uint8_t *first = (const uint8_t *)job->input + row * job->input_stride;
-        if (first[0] == pixel[0] && first[1] == pixel[1] && first[2] == pixel[2])
-            return true;
+        if (first[0] == pixel[0] && first[1] == pixel[1] && (kind == PIXELS || first[2] == pixel[2]))
+            return first[2];
     }
-    return false;
+    return -1;
 }
 
 /* Sleeps until the clock says so instead of adding up sleeps that each end a little late: what one job
@@ -328,25 +339,28 @@ static int submit(struct convoy_device *device, struct convoy_net *net, const st
         note_job(net, job);
     if (kind == FILES && job->layout == CONVOY_LAYOUT_JPEG)
         return fault_files(real, undecoded, deadly, outputs_of(net), device, net, job, error);
-    if (kind < GPU_JOB && kind != KILL && kind != HANG && kind != SEIZE)
+    if (kind < PIXELS && kind != KILL && kind != HANG && kind != SEIZE)
         return real->submit(device, net, job, error);
-    if (!has_pixel(job))
+    int blue = blue_of(job);
+    if (blue < 0 || (kind == PIXELS && blue >= (int)BLUES))
         return real->submit(device, net, job, error);
-    if (kind == KILL)
+    enum fault_kind what = kind == PIXELS ? of_blue[blue].kind : kind;
+    if (what == KILL)
         raise(SIGKILL);
-    while (kind == HANG)
+    while (what == HANG)
         pause();
-    if (kind == SEIZE)
+    if (what == SEIZE)
         seize();
-    if (kind == GPU_ECC)
+    if (what == GPU_ECC)
         return convoy_fail(error, -EIO,
                            "a test: uncorrectable ECC error encountered (cudaErrorECCUncorrectable)");
-    if (kind == GPU_JOB) {
-        int failed = fault_gpu(real, kernel, false, &emulated, error);
+    if (what == GPU_JOB) {
+        enum fault_kernel starts = kind == PIXELS ? of_blue[blue].kernel : kernel;
+        int failed = fault_gpu(real, starts, false, &emulated, error);
         if (failed)
             return failed;
         /* The kernel runs beside the job, which would end. */
-        spinning = kernel == FAULT_SPIN && !emulated;
+        spinning = starts == FAULT_SPIN && !emulated;
         if (spinning)
             return 0;
     }

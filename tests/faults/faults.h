@@ -24,6 +24,8 @@
  *   files:N:K       the null backend takes JPEG files. The class of one is the sum of its bytes, modulo the
  *                   outputs; one whose sum is a multiple of N could not be decoded; one whose sum is 1 modulo
  *                   K kills the worker. 0: none does
+ *   pixels:R,G      a job with an 8-bit image whose first pixel is R,G,B: B chooses the fault. 0: kill, 1:
+ *                   hang; of a GPU 2: illegal, 3: trap, 4: spin, 5: ecc; above that there is none
  * and of a GPU, emulated ones included:
  *   illegal:R,G,B   a job as above runs a kernel that writes to an address where no memory is
  *   trap:R,G,B      the same, with a kernel that stops with an error

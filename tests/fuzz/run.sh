@@ -63,12 +63,15 @@ for target in "${targets[@]}"; do
   seeds=("build-fuzz/found/$target")
   [ -d "tests/fuzz/corpus/$target" ] && seeds+=("tests/fuzz/corpus/$target")
   if [ "$target" = onnx ]; then
-    # The networks that the tests run are its seeds.
+    # The networks that the tests run, the conformance cases (libonnx-testdata), and what was found from these are its seeds.
+    # Larger ones would be cut at the most that an input may have.
     mkdir -p build-fuzz/onnx-seeds
-    for model in tests/data/networks/*/model.onnx models/*/*/model.onnx; do
-      cp "$model" "build-fuzz/onnx-seeds/$(printf '%s' "$model" | tr / _)"
-    done
-    seeds+=(build-fuzz/onnx-seeds)
+    find tests/data/networks models /usr/share/libonnx-testdata/data/node -name model.onnx -size -98k 2>/dev/null |
+      while read -r model; do cp "$model" "build-fuzz/onnx-seeds/$(printf '%s' "$model" | tr / _)"; done
+    rm -rf build-fuzz/onnx-kept
+    mkdir build-fuzz/onnx-kept
+    tar -xzf tests/fuzz/onnx-corpus.tar.gz -C build-fuzz/onnx-kept
+    seeds+=(build-fuzz/onnx-seeds build-fuzz/onnx-kept)
   fi
   if ! "build-fuzz/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=100000 \
     -artifact_prefix="build-fuzz/broken/$target-" "${seeds[@]}" >"$log" 2>&1; then

@@ -141,7 +141,7 @@ PYTHON
 upgrades=$((upgrades + $(cat "$work/upgraded")))
 until_true 30 taken_over $upgrades || fail "the upgrade does not end"
 
-echo "A program that does not start, has another ABI or is never prepared: the front before serves on, and the log says why."
+echo "A program that does not start, has another ABI and loads nothing, or is never prepared: the front before serves on, and the log says why."
 serving=$(front)
 given_up=0
 refused() { # SENTENCE
@@ -160,15 +160,16 @@ chmod +x "$tree/bin/convoyd"
 refused 'status 3'
 cat >"$tree/bin/convoyd" <<'PROGRAM'
 #!/usr/bin/env python3
-# Says that it is prepared, with another ABI.
+# Says that it is prepared, with another ABI, and does not know what it is told then.
 import os, socket, struct
 master = socket.socket(fileno=int(os.environ["CONVOYD_MASTER"]))
-while struct.unpack("IIi", master.recv(20000)[:12])[0] != 12:
+receive = lambda: struct.unpack("IIi", master.recv(20000)[:12])[0]
+while receive() != 12:
     pass
 master.send(struct.pack("IIi", 2, 0, 999))
-master.recv(20000)
+raise SystemExit(4 if receive() == 21 else 5)
 PROGRAM
-refused 'another ABI'
+refused 'status 4'
 cat >"$tree/bin/convoyd" <<'PROGRAM'
 #!/bin/sh
 exec sleep 100

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Upgrades a convoyd by SIGUSR2 under load, and counts what that costs its clients.
 
-    upgrade_load.py URL MASTER LOG UPGRADES [--null]
+    upgrade_load.py URL MASTER LOG UPGRADES [--null] [--beside]
 
 Eight clients that keep their connections send the images of models/samples in turn; one more connects for each request.
-An upgrade is over when LOG says that the new front takes over and requests are answered by it. A client that gets
+An upgrade is over when LOG says that the new front has taken a worker over, or, with --beside, that it takes over with its own. A client that gets
 "Connection: close" connects again. One whose kept connection closes before any byte of an answer came sends the
 request once more (RFC 9112, 9.3.1). Prints one JSON object: statuses, wrong (another image's label; not with --null), lost,
 refused, retried, and latencies in ms: median and p99 outside of upgrades, the longest of all, and for each upgrade gap_ms,
@@ -102,7 +102,8 @@ def main():
     threads = [threading.Thread(target=load.client, args=(i, i < CLIENTS), daemon=True) for i in range(CLIENTS + 1)]
     for thread in threads:
         thread.start()
-    done = lambda: log.read_text().count('msg="worker taken over from the front before"')
+    over = "upgrade: the new front takes over" if "--beside" in sys.argv else "worker taken over from the front before"
+    done = lambda: log.read_text().count(f'msg="{over}"')
     for _ in range(upgrades):
         time.sleep(BETWEEN_S)
         before, began = done(), time.monotonic()

@@ -95,6 +95,41 @@ Test(batcher_stall, progress_that_ends_is_a_hang_a_limit_later)
     end();
 }
 
+/* One slot is never completed, while others come and go. */
+Test(batcher_stall, a_slot_that_others_pass_by_for_ever_is_a_hang)
+{
+    enum { SLOTS = 4 };
+    uint32_t stuck, slot;
+    begin(SLOTS, 2, 0);
+    convoy_worker_slots_first_run(p.worker_slots, &p.models[0], 1000);
+    submit(0);
+    cr_assert_eq(take(&stuck), 1);
+    for (int i = 1; i <= SLOTS; i++) {
+        cr_assert_eq(stall_at(convoy_now_us() + HANG).passed_us, 0, "after %d others it may still wait",
+                     i - 1);
+        submit(i);
+        cr_assert_eq(take(&slot), 1);
+        cr_assert_neq(slot, stuck);
+        answer(slot);
+        collect();
+    }
+    uint64_t passed_us = convoy_now_us();
+    for (int i = SLOTS + 1; i < 100; i++) { /* and others are completed all the time */
+        submit(i);
+        cr_assert_eq(take(&slot), 1);
+        answer(slot);
+        collect();
+    }
+    cr_assert_not(stall_at(passed_us + HANG).hangs);
+    struct convoy_stall stall = stall_at(passed_us + 5 * HANG);
+    cr_assert(stall.hangs);
+    cr_assert_geq(stall.passed_us, 4 * stall.limit_us);
+    answer(stuck);
+    collect();
+    cr_assert_not(stall_at(passed_us + 5 * HANG).hangs);
+    end();
+}
+
 Test(batcher_stall, forgiven_when_the_front_itself_was_stopped)
 {
     uint64_t now = begin_with_three();
