@@ -91,7 +91,7 @@ struct convoy_config {
     } repository;
     enum convoy_backend_choice backend;
     struct {
-        uint32_t threads;                              /* 0: one per core */
+        uint32_t threads;                              /* 0: by the cores */
         uint32_t connections, connections_per_address; /* the latter 0: three quarters of the former */
         uint32_t idle_timeout_ms, request_timeout_ms;
         uint32_t max_header_bytes;

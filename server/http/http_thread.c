@@ -25,6 +25,11 @@
  * is noticed within twice that, and what it waited for ends within 100 ms. */
 #define LOOK_US 25000u
 
+/* With fewer cores than this each has a thread; otherwise a quarter is left to workers and to the control
+ * loop. On 16 cores, 64 connections and the null backend, the medians beside the bare server with a thread a
+ * core were 0.66 (0.61 to 0.76) with 16 threads, 0.75 (0.67 to 0.81) with 12, 0.70 with 10, 0.62 with 8. */
+#define FEW_CORES 8u
+
 /* A connection that was accepted and is on the way to its thread. */
 struct arrival {
     struct convoy_list link;
@@ -345,8 +350,10 @@ static int start_thread(struct convoy_http_thread *thread, convoy_http_open_libr
 
 uint32_t convoy_http_threads_wanted(const struct convoy_http *http)
 {
-    uint32_t configured = http->options.config->http.threads;
-    return configured > 0 ? configured : convoy_cores();
+    uint32_t configured = http->options.config->http.threads, cores = convoy_cores();
+    if (configured > 0)
+        return configured;
+    return cores < FEW_CORES ? cores : cores - cores / 4;
 }
 
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,

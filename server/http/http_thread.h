@@ -53,7 +53,8 @@ struct convoy_http_thread {
  * library_fd, and where TLS is on local_daemon and local_fd. 0, or -EINVAL with error set. */
 typedef int convoy_http_open_library(struct convoy_http_thread *thread, struct convoy_error *error);
 
-/* How many threads there will be: options.config->http.threads, or one for each core. */
+/* How many threads there will be: options.config->http.threads, or one for each core, less a
+ * quarter where there are eight or more. */
 uint32_t convoy_http_threads_wanted(const struct convoy_http *http);
 
 /* Makes the threads of http and starts them. On failure

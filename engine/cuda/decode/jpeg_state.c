@@ -308,10 +308,10 @@ static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *t
         convoy_jpeg_tables_forget(&state->tables);
         return failed;
     }
-    /* What a decoder leaves out is this, never another picture. The engines write when they are asked, whatever
-     * waits in the stream: without waiting here they wrote planes before these were marked, and while the round
-     * before was read. On an H100 beside resnet50 7 % of the files came back to the front so, a job of two
-     * rounds hung, and 256 clients had 12,700 pictures a second in place of 14,800. */
+    /* What a decoder leaves out is this, never another picture. The engines write when they are asked,
+     * whatever waits in the stream: without waiting here they wrote planes before these were marked, and
+     * while the round before was read. On an H100 beside resnet50 7 % of the files came back to the front so,
+     * a job of two rounds hung, and 256 clients had 12,700 pictures a second in place of 14,800. */
     if (state->planes_used > 0)
         failed =
             launched(convoy_launch_mark_planes(state->planes, (int64_t)state->planes_used, state->stream),

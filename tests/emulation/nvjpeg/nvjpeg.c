@@ -1,6 +1,6 @@
 /* A stand-in for libnvjpeg.so.13 on the emulated GPU: decodes with libjpeg-turbo, gives the samples of each
- * component as they are coded (README.md). As the real one with its engines, it reads the files and writes the
- * planes during the call, whatever waits in the stream.
+ * component as they are coded (README.md). As the real one with its engines, it reads the files and writes
+ * the planes during the call, whatever waits in the stream.
  *
  * Faults. A file that libjpeg finds damaged fails its batch. A comment in a file asks for more:
  *     nvjpeg:refuse    its batch is not supported
