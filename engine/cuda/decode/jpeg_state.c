@@ -286,6 +286,13 @@ static int launched(cudaError_t code, const char *kernel, struct convoy_error *e
     return convoy_cuda_check(code, kernel, error);
 }
 
+/* The thread sleeps meanwhile. */
+static int wait_for_stream(const struct convoy_jpeg_state *state, struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA_BESIDE(error, cudaEventRecord, (state->done, state->stream));
+    return failed ? failed : CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->done));
+}
+
 /* Makes rows from `first` on, as many as there is room for; *next is the first that is left. */
 static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task, uint32_t first,
                      uint32_t *next, struct convoy_error *error)
@@ -317,7 +324,7 @@ static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *t
             launched(convoy_launch_mark_planes(state->planes, (int64_t)state->planes_used, state->stream),
                      "mark_planes", error);
     if (!failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaStreamSynchronize, (state->stream));
+        failed = wait_for_stream(state, error);
     if (!failed)
         failed = decode(state, task, 0, state->files.count, error);
     if (!failed)
@@ -344,9 +351,7 @@ static int end_job(struct convoy_jpeg_state *state, struct convoy_jpeg_task *tas
                            (state->unwritten, state->device_unwritten, task->rows * sizeof(*state->unwritten),
                             cudaMemcpyDeviceToHost, state->stream));
     if (!failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaEventRecord, (state->done, state->stream));
-    if (!failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->done));
+        failed = wait_for_stream(state, error);
     for (uint32_t row = 0; row < task->rows && !failed; row++)
         if (state->unwritten[row] != 0)
             give_up_row(state, task, row);

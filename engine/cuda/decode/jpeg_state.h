@@ -42,7 +42,7 @@ struct convoy_jpeg_state {
     convoy_nvjpeg_state nvjpeg;
     uint32_t batch; /* that nvJPEG is initialized for; 0: none */
     cudaStream_t stream;
-    cudaEvent_t done;  /* at the end of a job */
+    cudaEvent_t done;  /* what the thread waits for */
     cudaEvent_t taken; /* on another stream, behind what reads the rows */
     bool was_taken;
     uint8_t *planes; /* in device memory, CONVOY_JPEG_PLANES_BYTES; the round's */
