@@ -41,8 +41,8 @@ if ! logged 'JPEG files are decoded by .*nvJPEG'; then
   echo "This GPU decodes no JPEG files: that is not checked."
   engines=0
 fi
-until_true 20 checked weights 1 || fail "the weights are not checked"
-[ $engines = 0 ] || until_true 20 checked decoder 1 || fail "the decoder is not checked"
+until_true 60 checked weights 1 || fail "the weights are not checked"
+[ $engines = 0 ] || until_true 60 checked decoder 1 || fail "the decoder is not checked"
 calls >"$work/before"
 until_true 60 checked weights 2 || fail "$(checks weights same) checks of the weights"
 until_true 60 checked canary 3 || fail "$(checks canary same) canaries"
@@ -62,7 +62,7 @@ echo "A bit of its memory flips."
 export CONVOY_TEST_FAULT=flip:$meant
 begin
 classified
-until_true 20 checked weights 1 || fail "the weights are not checked"
+until_true 60 checked weights 1 || fail "the weights are not checked"
 worker >"$meant"
 until_true 60 restarted 1 || fail "the flipped bit is not found"
 logged 'worker died.* reason=weights ' || fail "$(grep 'worker died' "$work/log")"
@@ -77,7 +77,7 @@ export CONVOY_TEST_FAULT='' CONVOY_EMULATED_NVJPEG=later:$meant
 begin
 classified
 by gpu
-until_true 20 checked decoder 2 || fail "$(checks decoder same) checks of the decoder"
+until_true 60 checked decoder 2 || fail "$(checks decoder same) checks of the decoder"
 worker >"$meant"
 until_true 60 restarted 1 || fail "a decoder that goes wrong is not found"
 logged 'worker died.* reason=decoder ' || fail "$(grep 'worker died' "$work/log")"
