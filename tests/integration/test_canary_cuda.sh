@@ -41,12 +41,12 @@ if ! logged 'JPEG files are decoded by .*nvJPEG'; then
   echo "This GPU decodes no JPEG files: that is not checked."
   engines=0
 fi
-until_true 60 checked weights 1 || fail "the weights are not checked"
-[ $engines = 0 ] || until_true 60 checked decoder 1 || fail "the decoder is not checked"
+until_true 120 checked weights 1 || fail "the weights are not checked"
+[ $engines = 0 ] || until_true 120 checked decoder 1 || fail "the decoder is not checked"
 calls >"$work/before"
-until_true 60 checked weights 2 || fail "$(checks weights same) checks of the weights"
-until_true 60 checked canary 3 || fail "$(checks canary same) canaries"
-[ $engines = 0 ] || until_true 60 checked decoder 3 || fail "$(checks decoder same) checks of the decoder"
+until_true 120 checked weights 2 || fail "$(checks weights same) checks of the weights"
+until_true 120 checked canary 3 || fail "$(checks canary same) canaries"
+[ $engines = 0 ] || until_true 120 checked decoder 3 || fail "$(checks decoder same) checks of the decoder"
 calls | diff "$work/before" - || fail "checks make other calls than jobs"
 
 echo "It begins to compute wrongly: the worker ends, the next one serves."
@@ -62,13 +62,13 @@ echo "A bit of its memory flips."
 export CONVOY_TEST_FAULT=flip:$meant
 begin
 classified
-until_true 60 checked weights 1 || fail "the weights are not checked"
+until_true 120 checked weights 1 || fail "the weights are not checked"
 worker >"$meant"
 until_true 60 restarted 1 || fail "the flipped bit is not found"
 logged 'worker died.* reason=weights ' || fail "$(grep 'worker died' "$work/log")"
 logged 'text=.*is not what was uploaded' || fail "$(grep 'computes wrongly' "$work/log")"
 classified
-until_true 60 checked weights 2 || fail "the next worker's weights are not checked"
+until_true 120 checked weights 2 || fail "the next worker's weights are not checked"
 stop
 
 echo "Its decoder begins to give wrong pixels: the worker ends, the next one decodes."
@@ -77,7 +77,7 @@ export CONVOY_TEST_FAULT='' CONVOY_EMULATED_NVJPEG=later:$meant
 begin
 classified
 by gpu
-until_true 60 checked decoder 2 || fail "$(checks decoder same) checks of the decoder"
+until_true 120 checked decoder 2 || fail "$(checks decoder same) checks of the decoder"
 worker >"$meant"
 until_true 60 restarted 1 || fail "a decoder that goes wrong is not found"
 logged 'worker died.* reason=decoder ' || fail "$(grep 'worker died' "$work/log")"
@@ -93,6 +93,6 @@ classified
 by cpu
 logged 'JPEG files are decoded by the processor: .*of a known JPEG file' || fail "the log does not say why"
 before=$(checks weights same)
-until_true 60 checked weights $((before + 3)) || fail "no more checks"
+until_true 120 checked weights $((before + 3)) || fail "no more checks"
 [ "$(metric convoyd_worker_restarts_total)" = 2 ] || fail "$(metric convoyd_worker_restarts_total) restarts"
 stop

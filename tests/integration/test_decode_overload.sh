@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# timed: what this machine decodes in time is judged
+# alone: what this machine decodes in time is judged, and the price of a photo is learnt
 # More large images than the decoders can take: the rest is refused instead of being decoded too late, and small images,
 # which need no decoder of theirs, are not made to pay for it. (Decoded in part, the photos would be no overload.)
 # shellcheck source=tests/integration/lib.sh
