@@ -34,6 +34,13 @@ release_workers() {
   timeout 10 sh -c "echo >'$work/gate'" || fail "no worker waits"
   rm "$work/gate"
 }
+# Begins an upgrade whose new workers start and wait.
+begin_held() {
+  lay_down "$next"
+  hold_workers
+  kill -USR2 "$daemon"
+  until_true 30 held || fail "no worker is started beside"
+}
 classified() { # [MODEL]
   expect 200 --data-binary @$image "$url/classify?model=${1:-cifar10-convnet}"
   [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
@@ -137,10 +144,7 @@ cp -r models "$work/models"
 configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet", "fashion-lenet"]}' 'auth={"loopback_admin": true}'
 lay_down "$built/bin"
 start --config "$work/config.json" --models "$work/models" --backend cpu
-lay_down "$next"
-hold_workers
-kill -USR2 "$daemon"
-until_true 30 held || fail "no worker is started beside"
+begin_held
 expect 200 -X POST "$url/v2/repository/models/cifar10-resnet/load"
 expect 200 -X POST "$url/v2/repository/models/fashion-lenet/unload"
 kill -HUP "$daemon"
@@ -160,11 +164,8 @@ lay_down "$built/bin"
 start --config "$work/config.json" --models "$work/models" --backend cpu
 classified
 sleep 1.2 # as above
-lay_down "$next"
-hold_workers
 old=$(front)
-kill -USR2 "$daemon"
-until_true 30 held || fail "no worker is started beside"
+begin_held
 follows=$(front | grep -vx "$old")
 kill -KILL "$old"
 until_true 30 logged 1 'msg="upgrade: the new front takes over"' || fail "nothing follows"
@@ -179,10 +180,7 @@ stop
 echo "SIGTERM while the new workers load ends all in order."
 lay_down "$built/bin"
 start --config "$work/config.json" --models "$work/models" --backend cpu
-lay_down "$next"
-hold_workers
-kill -USR2 "$daemon"
-until_true 30 held || fail "no worker is started beside"
+begin_held
 children=$(pgrep -P "$daemon")
 stop
 for child in $children; do
