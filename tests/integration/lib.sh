@@ -67,9 +67,15 @@ listening() {
 
 # launch ARGUMENTS...: starts convoyd, on a free port unless they have --listen, and sets $daemon and $url, without waiting for a model.
 launch() {
-  : >"$work/log"
   [[ " $* " = *' --listen '* ]] || set -- --listen 127.0.0.1:0 "$@"
-  "$build/bin/convoyd" "$@" 2>"$work/log" &
+  launch_as "$build/bin/convoyd" "$@"
+}
+
+# launch_as COMMAND...: as launch, with a command that becomes convoyd. The log is emptied before: the port that listening
+# reads there is never that of the daemon before.
+launch_as() {
+  : >"$work/log"
+  "$@" 2>"$work/log" &
   daemon=$!
   until_true 20 listening || fail "convoyd did not listen within 20 s"
   url=http://127.0.0.1:$port

@@ -107,11 +107,8 @@ says 3 "Start one with ./run.sh or convoyd, or name another with --url or CONVOY
 says 2 "there is no command 'clasify'; \`convoy --help\` lists them" "$convoy" clasify
 
 echo "No folder for an admin socket."
-: >"$work/log"
 env -u XDG_RUNTIME_DIR setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && {
-  env -u XDG_RUNTIME_DIR setpriv --reuid=65534 --regid=65534 --clear-groups "$convoyd" --models models --listen 127.0.0.1:0 2>"$work/log" &
-  daemon=$!
-  until_true 20 listening || fail "it does not listen"
+  launch_as env -u XDG_RUNTIME_DIR setpriv --reuid=65534 --regid=65534 --clear-groups "$convoyd" --models models --listen 127.0.0.1:0
   logged 'msg="there is no admin socket" reason="neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR names a folder' || fail "nothing is said"
   stop
 }

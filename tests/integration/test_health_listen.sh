@@ -145,13 +145,7 @@ grep 'health_listen and listen are both 127.0.0.1:8081' "$work/log" >/dev/null |
 
 echo "Descriptors are kept for it and for a new worker while both addresses are full."
 configure 'default_model="cifar10-convnet"' 'http={"threads": 2}'
-(
-  ulimit -n 250
-  exec "$build/bin/convoyd" --listen 127.0.0.1:0 --health-listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log"
-) &
-daemon=$!
-until_true 20 listening || fail "convoyd did not listen within 20 s"
-url=http://127.0.0.1:$port
+launch_as prlimit --nofile=250 "$build/bin/convoyd" --listen 127.0.0.1:0 --health-listen 127.0.0.1:0 --backend null --config "$work/config.json"
 health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
 until_true 30 ready || fail "convoyd was not ready"
 "$python" - "$url" "$health" $image "$(workers)" <<'PYTHON' || fail "see above"

@@ -216,13 +216,7 @@ stop
 
 echo "Connections leave descriptors for what the daemon needs."
 configure 'default_model="cifar10-convnet"' 'http={"threads": 2}'
-(
-  ulimit -n 200
-  exec "$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log"
-) &
-daemon=$!
-until_true 20 listening || fail "convoyd did not listen within 20 s"
-url=http://127.0.0.1:$port
+launch_as prlimit --nofile=200 "$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json"
 until_true 30 ready || fail "convoyd was not ready"
 "$python" - "$url" $image "$(workers)" <<'PYTHON' || fail "see above"
 import os, signal, sys, time

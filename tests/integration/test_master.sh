@@ -95,11 +95,7 @@ stop
 
 echo "Unix sockets, the admin socket and health_listen are where they were."
 configure "listen=[\"127.0.0.1:0\", \"unix:$work/socket\"]" 'health_listen="127.0.0.1:0"' "admin_listen=\"unix:$work/admin\""
-: >"$work/log"
-"$build/bin/convoyd" --config "$work/config.json" --backend null 2>"$work/log" &
-daemon=$!
-until_true 20 listening || fail "it does not listen"
-url=http://127.0.0.1:$port
+launch_as "$build/bin/convoyd" --config "$work/config.json" --backend null
 until_true 20 ready || fail "not ready"
 health=$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
 settle

@@ -60,11 +60,7 @@ certificate own
 echo "TLS ends in the proxy."
 configure 'default_model="cifar10-convnet"' 'http={"trusted_proxies": ["127.0.0.1", "unix"], "forwarded_header": "x-forwarded-for"}' \
   "listen=[\"127.0.0.1:0\", \"unix:$work/convoyd.sock\"]" 'log={"access": "all"}'
-: >"$work/log"
-"$build/bin/convoyd" --backend null --config "$work/config.json" 2>"$work/log" &
-daemon=$!
-until_true 20 listening || fail "convoyd did not listen within 20 s"
-url=http://127.0.0.1:$port
+launch_as "$build/bin/convoyd" --backend null --config "$work/config.json"
 until_true 30 ready || fail "convoyd was not ready within 30 s"
 
 cat >"$work/nginx-ends.conf" <<CONFIGURATION

@@ -194,12 +194,8 @@ echo "Addresses, sockets and models are those of the configuration that the new 
 configure "listen=[\"127.0.0.1:0\", \"unix:$work/socket\"]" 'health_listen="127.0.0.1:0"' "admin_listen=\"unix:$work/admin\""
 mkdir "$work/models"
 cp -r models/cifar10-convnet models/fashion-lenet "$work/models"
-: >"$work/log"
-"$build/bin/convoyd" --config "$work/config.json" --models "$work/models" --backend cpu 2>"$work/log" &
-daemon=$!
+launch_as "$build/bin/convoyd" --config "$work/config.json" --models "$work/models" --backend cpu
 upgrades=0
-until_true 20 listening || fail "it does not listen"
-url=http://127.0.0.1:$port
 until_true 20 ready || fail "not ready"
 until_true 20 all_models || fail "not all models"
 first=$url
