@@ -5,6 +5,7 @@
 #include "emulation.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <immintrin.h>
 #include <unordered_map>
 #include <vector>
@@ -89,6 +90,22 @@ void collect_rows(const uint32_t *registers, float (&rows)[2][16])
         }
 }
 
+/* Of 16 numbers, in double precision. */
+double dot(const double (&row)[16], const float (&column)[16])
+{
+    typedef float floats __attribute__((vector_size(16)));
+    typedef double doubles __attribute__((vector_size(32)));
+    doubles sums = {};
+    for (int k = 0; k < 16; k += 4) {
+        floats four;
+        doubles others;
+        memcpy(&four, &column[k], sizeof four);
+        memcpy(&others, &row[k], sizeof others);
+        sums += others * __builtin_convertvector(four, doubles);
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 /* A thread has two rows, and two columns of each tile. */
 void multiply(const product &p)
 {
@@ -99,22 +116,18 @@ void multiply(const product &p)
         collect_rows(p.registers, rows);
     for (int i = 0; i < 2 && p.registers == nullptr; i++)
         a.decode(warp * 16 + lane / 4 + i * 8, rows[i]);
+    double both[2][16];
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 16; k++)
+            both[i][k] = rows[i][k];
     for (int tile = 0; tile < p.tiles; tile++)
         for (int j = 0; j < 2; j++) {
             if (p.registers != nullptr)
                 b.decode_column(tile * 8 + lane % 4 * 2 + j, column);
             else
                 b.decode(tile * 8 + lane % 4 * 2 + j, column);
-            for (int i = 0; i < 2; i++) {
-                /* Eight sums, which the compiler makes a vector. */
-                double sums[8] = {p.sum[tile][2 * i + j]};
-                for (int k = 0; k < 16; k++)
-                    sums[k % 8] += (double)rows[i][k] * column[k];
-                for (int width = 4; width > 0; width /= 2)
-                    for (int k = 0; k < width; k++)
-                        sums[k] += sums[k + width];
-                p.sum[tile][2 * i + j] = (float)sums[0];
-            }
+            for (int i = 0; i < 2; i++)
+                p.sum[tile][2 * i + j] = (float)(p.sum[tile][2 * i + j] + dot(both[i], column));
         }
 }
 
