@@ -91,7 +91,8 @@ bool check_is_reference(const struct convoy_conv_kernel *kernel);
 bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
 
 /* Of --check: hundreds of awkward shapes over every kernel that takes them; in_turns: over a fifth of
- * tensor's instances each. Returns the number of failures. */
+ * tensor's instances each, and half of those of fused_gemm, nhwc_wgmma and nhwc_split. Returns the number of
+ * failures. */
 int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool in_turns, bool verbose);
 /* --table: the layers of ece408 at three sizes, every rung, and peer unless it is NULL. Returns the number of
  * failures. */

@@ -216,16 +216,18 @@ struct tally {
     double worst;
 };
 
-static bool is_tensor(const struct convoy_conv_kernel *kernel)
-{
-    return strncmp(kernel->name, "tensor", strlen("tensor")) == 0;
-}
-
-/* Is it the turn of kernel number j with shape number i? The instances of tensor are the same code, and there
- * are many. */
+/* Is it the turn of kernel number j with shape number i? The instances of these families are the same code;
+ * of tensor there are many. */
 static bool takes_turn(const struct convoy_conv_kernel *kernel, int i, int j, bool in_turns)
 {
-    return !in_turns || !is_tensor(kernel) || (i + j) % 5 == 0;
+    static const struct {
+        const char *family;
+        int turns;
+    } families[] = {{"tensor", 5}, {"fused_gemm", 2}, {"nhwc_wgmma", 2}, {"nhwc_split", 2}};
+    for (size_t f = 0; in_turns && f < sizeof families / sizeof families[0]; f++)
+        if (strncmp(kernel->name, families[f].family, strlen(families[f].family)) == 0)
+            return (i + j) % families[f].turns == 0;
+    return true;
 }
 
 int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool in_turns, bool verbose)

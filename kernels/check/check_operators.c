@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CASES 100 /* of each operator */
-
 static const int dims[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 32, 33, 40};
 
 static double *doubles(int64_t count)
@@ -420,7 +418,7 @@ bool convoy_check_has_operator(const char *name)
     return false;
 }
 
-int convoy_check_operators(uint64_t seed, const char *only)
+int convoy_check_operators(uint64_t seed, int cases, const char *only)
 {
     int failures = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
@@ -431,7 +429,7 @@ int convoy_check_operators(uint64_t seed, const char *only)
               operators[i].check == convoy_check_nhwc_normalize) &&
              !convoy_nhwc_here()))
             continue;
-        while (check.cases < CASES)
+        while (check.cases < cases)
             operators[i].check(&check);
         printf("%-24s %4d cases, worst error %.1e, %d failed\n", operators[i].name, check.cases, check.worst,
                check.failures);

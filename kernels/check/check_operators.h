@@ -5,10 +5,10 @@
 #include "kernels/check/check_harness.h"
 
 /* Hundreds of small awkward shapes of every matrix product, and of everything else that is no convolution.
- * `only`: the name of the operator that is checked; NULL: all. Both print a line for each kernel and each
- * failure, and return the number of failures. */
-int convoy_check_gemm(uint64_t seed);
-int convoy_check_operators(uint64_t seed, const char *only);
+ * cases: of each. `only`: the name of the operator that is checked; NULL: all. Both print a line for each
+ * kernel and each failure, and return the number of failures. */
+int convoy_check_gemm(uint64_t seed, int cases);
+int convoy_check_operators(uint64_t seed, int cases, const char *only);
 /* Is there an operator of that name? */
 bool convoy_check_has_operator(const char *name);
 

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CASES 48 /* a kernel */
-
 /* Sizes around the edges of tiles, pieces and vectors. */
 static const int small_sizes[] = {1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32};
 static const int sizes[] = {1, 3, 4, 10, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 160, 161, 200};
@@ -104,14 +102,14 @@ static bool check_shape(struct convoy_check *check, const struct convoy_gemm_ker
     return scratch_bytes > 0;
 }
 
-int convoy_check_gemm(uint64_t seed)
+int convoy_check_gemm(uint64_t seed, int cases)
 {
     int count, failures = 0;
     const struct convoy_gemm_kernel *const *kernels = convoy_gemm_kernels(&count);
     for (int i = 0; i < count; i++) {
         struct convoy_check check = {.random = seed + (uint64_t)i};
         int split = 0;
-        while (check.cases < CASES) {
+        while (check.cases < cases) {
             struct convoy_gemm_shape shape = any_shape(&check);
             if (kernels[i]->takes(&shape))
                 split += check_shape(&check, kernels[i], &shape);

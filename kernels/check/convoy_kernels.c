@@ -48,9 +48,9 @@ static const char help[] =
     "there; "
     "none: without)\n"
     "  --shapes N        random shapes of --check beside the written ones (default 300); 0: also fewer "
-    "networks\n"
+    "networks, and half of the cases of every other kernel\n"
     "  --in-turns        --check gives each shape to a fifth of the many instances of tensor, which are one "
-    "code\n"
+    "code, and to half of those of fused_gemm, nhwc_wgmma and nhwc_split\n"
     "  --seed S          repeats a run; without it the clock seeds, and the seed is printed\n"
     "  --device D        the GPU, counted from 0\n"
     "  --verbose         --check prints each shape before it runs\n"
@@ -383,20 +383,21 @@ static bool is_conv(const char *name)
 
 static int check_all(const struct options *options)
 {
+    int cases = options->shapes == 0 ? 50 : 100, gemm_cases = cases / 2;
     if (strcmp(options->kernel, "whole_net") == 0)
         return convoy_check_fused(options->seed, options->shapes == 0);
     if (strcmp(options->kernel, "gemm") == 0)
-        return convoy_check_gemm(options->seed);
+        return convoy_check_gemm(options->seed, gemm_cases);
     if (convoy_check_has_operator(options->kernel))
-        return convoy_check_operators(options->seed, options->kernel);
+        return convoy_check_operators(options->seed, cases, options->kernel);
     if (!is_conv(options->kernel))
         check_die("--kernel %s: there is nothing of that name to check; see --list and --help",
                   options->kernel);
     int failures =
         check_shapes(options->seed, options->shapes, options->kernel, options->in_turns, options->verbose);
     if (strcmp(options->kernel, "all") == 0) {
-        failures += convoy_check_gemm(options->seed);
-        failures += convoy_check_operators(options->seed, NULL);
+        failures += convoy_check_gemm(options->seed, gemm_cases);
+        failures += convoy_check_operators(options->seed, cases, NULL);
         failures += convoy_check_fused(options->seed, options->shapes == 0);
     }
     return failures;

@@ -350,9 +350,12 @@ static int start_thread(struct convoy_http_thread *thread, convoy_http_open_libr
 
 uint32_t convoy_http_threads_wanted(const struct convoy_http *http)
 {
-    uint32_t configured = http->options.config->http.threads, cores = convoy_cores();
-    if (configured > 0)
-        return configured;
+    uint32_t configured = http->options.config->http.threads;
+    return configured > 0 ? configured : convoy_http_threads_for(convoy_cores());
+}
+
+uint32_t convoy_http_threads_for(uint32_t cores)
+{
     return cores < FEW_CORES ? cores : cores - cores / 4;
 }
 

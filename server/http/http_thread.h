@@ -57,6 +57,9 @@ typedef int convoy_http_open_library(struct convoy_http_thread *thread, struct c
  * quarter where there are eight or more. */
 uint32_t convoy_http_threads_wanted(const struct convoy_http *http);
 
+/* The default on a machine of that many cores. */
+uint32_t convoy_http_threads_for(uint32_t cores);
+
 /* Makes the threads of http and starts them. On failure
  * what was started is left for convoy_http_threads_end(). Errors: -ENOMEM, -EINVAL, those of eventfd(2) and
  * pthread_create(), epoll_create1(2). */

@@ -138,6 +138,7 @@ until_tuned() {
 # drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors". A request is $IMAGE, or a form of
 # $PER_REQUEST of it. $WRK_THREADS threads of wrk send it: without that a quarter of the cores, two at least.
 drive() {
+  [[ $3 =~ ^[1-9][0-9]*$ ]] || die "seconds are whole numbers from 1 on, not '$3'"
   local threads=${WRK_THREADS:-$(($(nproc) / 4))}
   [ "$threads" -ge 2 ] || threads=2
   [ "$2" -ge "$threads" ] || threads=$2

@@ -50,13 +50,16 @@ finish() {
 }
 trap finish EXIT
 
-# until_true SECONDS COMMAND...: asks again and again; there is no event to wait for from the outside.
+# until_true SECONDS COMMAND...: asks again and again; there is no event to wait for from the outside. The longer it waits the
+# more rarely: a curl takes 15 ms of processor time.
 until_true() {
-  local end=$((SECONDS + $1))
+  local end=$((SECONDS + $1)) ms=20 pause
   shift
   until "$@" >/dev/null 2>&1; do
     [ $SECONDS -lt $end ] || return 1
-    sleep 0.02
+    printf -v pause '0.%03d' $ms
+    sleep "$pause"
+    ms=$((ms < 200 ? ms * 5 / 4 : 200))
   done
 }
 
