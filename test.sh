@@ -14,7 +14,7 @@
 #                        - fuzzers for 60 seconds each (CI: 2, of models 20), that of the network for 5 minutes (CI: a minute)
 #                        - a worker killed 11 times in a minute under load (CI: 3 times), 100 versions of a model that take
 #                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
-#                          (CI: 1,000 of 5,000) and its accuracy with the model card
+#                          (CI: 500 of 5,000) and its accuracy with the model card
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
 # Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
 # GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The shared test images through the daemon, as users evaluate: every model that ships is as often right, in all and in
 # each class, as its model card states. And however images come, alone or many in a form, they are answered the same.
-# cifar10-resnet, 56 times as large as cifar10-convnet, takes most of the time: CONVOY_WHOLE=1 asks it, too (without, 1,000 of
+# cifar10-resnet, 56 times as large as cifar10-convnet, takes most of the time: CONVOY_WHOLE=1 asks it, too (without, 500 of
 # the images are compared with ONNX Runtime's answers, by test_accuracy_peer.sh).
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/models.sh
