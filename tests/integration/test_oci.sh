@@ -129,9 +129,8 @@ grep -qw truck "$work/classified" || fail "$(cat "$work/classified")"
 tar -cf "$work/set.tar" -C models/samples fashion
 # On a busy machine buildah has been seen to lose what a program says that ends at once.
 lacks_archives() {
-  "${buildah[@]}" run --isolation chroot --volume "$work/set.tar:/set.tar:ro" "$container" -- /usr/bin/convoy eval --url "$url" /set.tar >"$work/said" 2>&1 &&
-    fail "an archive is read without libarchive: $(cat "$work/said")"
-  grep 'archives need libarchive.so.13, which cannot be opened: install it' "$work/said" >/dev/null
+  ! "${buildah[@]}" run --isolation chroot --volume "$work/set.tar:/set.tar:ro" "$container" -- /usr/bin/convoy eval --url "$url" /set.tar >"$work/said" 2>&1 &&
+    grep 'archives need libarchive.so.13, which cannot be opened: install it' "$work/said" >/dev/null
 }
 until_true 20 lacks_archives || fail "$(cat "$work/said")"
 
