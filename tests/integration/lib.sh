@@ -51,7 +51,7 @@ finish() {
 trap finish EXIT
 
 # until_true SECONDS COMMAND...: asks again and again; there is no event to wait for from the outside. The longer it waits the
-# more rarely: a curl takes 15 ms of processor time.
+# more rarely: a curl takes 8 ms of processor time.
 until_true() {
   local end=$((SECONDS + $1)) ms=20 pause
   shift
