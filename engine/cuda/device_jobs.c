@@ -54,8 +54,9 @@ static int copy_rows(char *to, size_t to_stride, const char *from, size_t from_s
 }
 
 /* Brings the rows of a job into a workspace: from the host, or, decoded, from elsewhere on the device. */
-static int copy_in(struct convoy_net *net, const struct convoy_job *job, struct convoy_jpeg_task *decoded,
-                   char *workspace, cudaStream_t stream, struct convoy_error *error)
+static int copy_in(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                   struct convoy_jpeg_task *decoded, char *workspace, cudaStream_t stream,
+                   struct convoy_error *error)
 {
     size_t elements = (size_t)net->info.channels * net->info.height * net->info.width;
     if (decoded == NULL)
@@ -65,7 +66,7 @@ static int copy_in(struct convoy_net *net, const struct convoy_job *job, struct 
     size_t stride = net->input_stride[CONVOY_LAYOUT_U8_HWC];
     int failed = copy_rows(workspace, stride, (const char *)decoded->images, decoded->image_bytes, elements,
                            job->rows, cudaMemcpyDeviceToDevice, stream, error);
-    return failed ? failed : convoy_jpeg_task_release(decoded, stream, error);
+    return failed ? failed : convoy_jpeg_decoder_release(device->decoder, decoded, stream, error);
 }
 
 /* Puts a job that was checked in flight on a stream. decoded: what came of its JPEG files; NULL: it has none.
@@ -86,7 +87,7 @@ static int start(struct convoy_device *device, struct convoy_net *net, const str
 
     failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_BEGIN], stream));
     if (!failed && !job->keep_input)
-        failed = copy_in(net, job, decoded, workspace, stream, error);
+        failed = copy_in(device, net, job, decoded, workspace, stream, error);
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COPIED_IN], stream));
     if (!failed)

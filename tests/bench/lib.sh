@@ -124,13 +124,13 @@ descendants() { local child; echo "$1"; for child in $(pgrep -P "$1"); do descen
 # ticks PID...: processor time so far, in hundredths of a second; of a convoyd with its front.
 ticks() { local pid; for pid in $(with_front "$@"); do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
 
-# until_tuned BACKEND: waits, for two minutes at most, until the one model that is served has the kernels that it will keep. Only a
-# GPU is tuned; an emulated one must be served with "tune": "off".
+# until_tuned BACKEND [MODEL]: waits, for two minutes at most, until the model (cifar10-convnet) has the kernels that it will keep.
+# It is tuned while its device is idle, so never under load. Only a GPU is tuned; an emulated one must be served with "tune": "off".
 until_tuned() {
   local end=$((SECONDS + 120))
   [ "$1" = cuda ] && [ -z "$emulated" ] || return 0
-  until grep -q 'is tuned' "$work/log"; do
-    [ $SECONDS -lt $end ] || { echo "$(basename "$0"): the kernels are not tuned after two minutes" >&2; return 0; }
+  until grep -q "model '${2:-cifar10-convnet}' is tuned" "$work/log"; do
+    [ $SECONDS -lt $end ] || { echo "$(basename "$0"): the kernels of ${2:-cifar10-convnet} are not tuned after two minutes" >&2; return 0; }
     sleep 0.1
   done
 }

@@ -55,7 +55,7 @@ for size in "500 375" "1920 1080"; do
 done
 start_least echo
 serve cuda --config "$work/config.json" --models "$work/models"
-until_tuned cuda
+until_tuned cuda net
 worker=$(pgrep -P "$daemon" convoy-worker)
 grep -o 'text="JPEG files[^"]*"' "$work/log" || echo "the log says nothing of JPEG files"
 

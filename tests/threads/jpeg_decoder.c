@@ -1,5 +1,5 @@
 /* Jobs of JPEG files between the compute thread and those that decode, for the thread sanitizer: each job's
- * rows are of its own files and whole when it has ended, a state waits until they were taken, and rows grow
+ * rows are of its own files and whole until they were taken, each state takes part in a check, and rooms grow
  * while jobs are under way. The device, nvJPEG and the kernel are stand-ins of a few lines: what is decoded
  * is the width that a file's header says. */
 #include "engine/cuda/decode/jpeg_decoder.h"
@@ -19,7 +19,7 @@
 #include <jpeglib.h>
 
 #define JOBS   3000
-#define FLIGHT 7
+#define FLIGHT 11 /* more than there are rooms */
 #define ROWS   3
 #define WAIT_S 60
 #define CHECKS 500
@@ -182,15 +182,21 @@ static int destroy(convoy_nvjpeg_handle handle)
     (void)handle;
     return 0;
 }
+static struct state {
+    int batch; /* a state is one thread's */
+    atomic_int decoded;
+} states[CONVOY_JPEG_STATES];
+static int state_count;
+
 static int state_create(convoy_nvjpeg_handle handle, convoy_nvjpeg_state *state)
 {
-    *state = malloc(1);
-    return handle != NULL && *state != NULL ? 0 : CONVOY_NVJPEG_ALLOCATOR_FAILURE;
+    CHECK(state_count < CONVOY_JPEG_STATES);
+    *state = (convoy_nvjpeg_state)(void *)&states[state_count++];
+    return handle != NULL ? 0 : CONVOY_NVJPEG_ALLOCATOR_FAILURE;
 }
 static int state_destroy(convoy_nvjpeg_state state)
 {
-    free(state);
-    return 0;
+    return state != NULL ? 0 : CONVOY_NVJPEG_INVALID_PARAMETER;
 }
 static int get_image_info(convoy_nvjpeg_handle handle, const unsigned char *data, size_t length,
                           int *components, int *sampling, int *widths, int *heights)
@@ -209,7 +215,7 @@ static int batch_initialize(convoy_nvjpeg_handle handle, convoy_nvjpeg_state sta
 {
     (void)handle;
     (void)output;
-    *(char *)state = (char)batch; /* a state is one thread's */
+    ((struct state *)(void *)state)->batch = batch;
     return threads == 1 ? 0 : CONVOY_NVJPEG_INVALID_PARAMETER;
 }
 static int batch_decode(convoy_nvjpeg_handle handle, convoy_nvjpeg_state state,
@@ -220,8 +226,10 @@ static int batch_decode(convoy_nvjpeg_handle handle, convoy_nvjpeg_state state,
     (void)data;
     (void)lengths;
     (void)stream;
-    for (int i = 0; i < *(char *)state; i++)
+    struct state *own = (struct state *)(void *)state;
+    for (int i = 0; i < own->batch; i++)
         images[i].channel[0][0] = 1;
+    atomic_fetch_add(&own->decoded, 1);
     return 0;
 }
 
@@ -339,7 +347,7 @@ int main(void)
     uint8_t *memory[FLIGHT];
     size_t bytes[FLIGHT], image_bytes = 64;
     bool busy[FLIGHT] = {false};
-    struct convoy_jpeg_decoder *decoder = convoy_jpeg_decoder_open(&gpu);
+    struct convoy_jpeg_decoder *decoder = convoy_jpeg_decoder_open(&gpu, &error);
     CHECK(decoder != NULL);
     for (int i = 0; i < FLIGHT; i++)
         memory[i] = make_job(1 + i * ROWS, &bytes[i]);
@@ -366,7 +374,7 @@ int main(void)
             for (int row = 0; row < ROWS; row++)
                 for (size_t at = 0; at < task->image_bytes; at++)
                     CHECK(task->images[(size_t)row * task->image_bytes + at] == 1 + i * ROWS + row);
-            CHECK(convoy_jpeg_task_release(task, NULL, &error) == 0);
+            CHECK(convoy_jpeg_decoder_release(decoder, task, NULL, &error) == 0);
             busy[i] = false;
             ended++;
             if (ended % 500 == 0) {
@@ -377,9 +385,13 @@ int main(void)
         }
     }
     compared = 0;
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++)
+        atomic_store(&states[i].decoded, 0);
     for (int i = 1; i <= CHECKS; i++) {
         CHECK(convoy_jpeg_decoder_check(decoder, &error) == 1);
         CHECK(compared == i * CONVOY_JPEG_STATES);
+        for (int k = 0; k < CONVOY_JPEG_STATES; k++)
+            CHECK(atomic_load(&states[k].decoded) == i);
     }
     convoy_jpeg_decoder_close(decoder);
     for (int i = 0; i < FLIGHT; i++)

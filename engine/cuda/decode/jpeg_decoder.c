@@ -12,15 +12,20 @@
 
 /* What nvJPEG may keep on the device, and pinned, of all states together. */
 #define LIBRARY_BYTES ((uint64_t)1 << 30)
-/* Of rows, for each state; networks of larger ones take pixels. */
+/* Of rows, for each task; networks of larger ones take pixels. */
 #define ROWS_BYTES ((size_t)256 << 20)
+/* Of rows, in all rooms: where they would be more, there are rooms for as many tasks as there are states.
+ * Tests are compiled with less. */
+#ifndef CONVOY_JPEG_ROOMS_BYTES
+#define CONVOY_JPEG_ROOMS_BYTES (CONVOY_JPEG_STATES * ROWS_BYTES)
+#endif
 
 struct worker {
     struct convoy_jpeg_decoder *decoder;
     struct convoy_jpeg_state state;
     pthread_t thread;
-    bool runs; /* the thread is there */
-    bool held; /* a task that has ended is not released yet */
+    bool runs;    /* the thread is there */
+    bool checked; /* it has taken a task of the check that is under way */
 };
 
 struct convoy_jpeg_decoder {
@@ -31,11 +36,13 @@ struct convoy_jpeg_decoder {
     _Atomic uint64_t device_bytes, pinned_bytes; /* nvJPEG's */
     struct convoy_nvjpeg_device_allocator device;
     struct convoy_nvjpeg_pinned_allocator pinned;
-    pthread_mutex_t lock; /* of what follows, and of each worker's `held` */
+    pthread_mutex_t lock; /* of what follows, and of each worker's `checked` */
     pthread_cond_t changed;
     pthread_cond_t ended;                   /* a task that wakes has */
     struct convoy_jpeg_task *first, **last; /* that wait */
-    bool closing;
+    bool closing, checking;                 /* checking: each state takes one task */
+    uint64_t released;                      /* tasks */
+    struct convoy_jpeg_room rooms[CONVOY_JPEG_ROOMS];
     struct worker workers[CONVOY_JPEG_STATES];
 };
 
@@ -92,14 +99,13 @@ static int release_pinned(void *context, void *memory, size_t bytes, cudaStream_
     return CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (memory)) == 0 ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gpu *gpu)
+struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gpu *gpu,
+                                                     struct convoy_error *error)
 {
-    struct convoy_error error;
     struct convoy_jpeg_decoder *decoder = calloc(1, sizeof(*decoder));
-    int failed = decoder == NULL ? convoy_fail(&error, -ENOMEM, "out of memory")
-                                 : convoy_nvjpeg_open(&decoder->library.nvjpeg, &error);
+    int failed = decoder == NULL ? convoy_fail(error, -ENOMEM, "out of memory")
+                                 : convoy_nvjpeg_open(&decoder->library.nvjpeg, error);
     if (failed) {
-        convoy_cuda_log(gpu, "info", "JPEG files are decoded by the processor: %s", error.message);
         free(decoder);
         return NULL;
     }
@@ -131,6 +137,8 @@ static void free_states(struct convoy_jpeg_decoder *decoder)
     for (int i = 0; i < CONVOY_JPEG_STATES; i++)
         convoy_jpeg_state_free(&decoder->workers[i].state);
     memset(decoder->workers, 0, sizeof(decoder->workers));
+    for (int i = 0; i < CONVOY_JPEG_ROOMS; i++)
+        convoy_jpeg_room_free(&decoder->rooms[i]);
     if (decoder->library.handle != NULL)
         (void)decoder->library.nvjpeg.destroy(decoder->library.handle);
     decoder->library.handle = NULL;
@@ -149,22 +157,35 @@ void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder)
     free(decoder);
 }
 
-/* Waits for a task; NULL when the decoder is closed. */
+/* The room that was released first of those that the task's rows fit; NULL: there is none yet. */
+static struct convoy_jpeg_room *free_room(struct convoy_jpeg_decoder *decoder,
+                                          const struct convoy_jpeg_task *task)
+{
+    struct convoy_jpeg_room *first = NULL;
+    for (struct convoy_jpeg_room *at = decoder->rooms; at < decoder->rooms + CONVOY_JPEG_ROOMS; at++)
+        if (!at->held && at->bytes >= task->rows * task->image_bytes &&
+            (first == NULL || at->released < first->released))
+            first = at;
+    return first;
+}
+
+/* Waits for a task and a room for it; NULL when the decoder is closed. */
 static struct convoy_jpeg_task *next_task(struct worker *worker)
 {
     struct convoy_jpeg_decoder *decoder = worker->decoder;
+    struct convoy_jpeg_room *room = NULL;
     pthread_mutex_lock(&decoder->lock);
-    while (!decoder->closing && (worker->held || decoder->first == NULL))
+    while (!decoder->closing && ((decoder->checking && worker->checked) || decoder->first == NULL ||
+                                 (room = free_room(decoder, decoder->first)) == NULL))
         pthread_cond_wait(&decoder->changed, &decoder->lock);
     struct convoy_jpeg_task *task = decoder->closing ? NULL : decoder->first;
     if (task != NULL) {
         decoder->first = task->next;
         if (decoder->first == NULL)
             decoder->last = &decoder->first;
-        worker->held = true;
-        task->state = &worker->state;
-        worker->state.swap = worker->state.wanted;
-        worker->state.wanted = (struct convoy_jpeg_rows){0};
+        worker->checked = decoder->checking;
+        task->room = room;
+        convoy_jpeg_room_take(room);
     }
     pthread_mutex_unlock(&decoder->lock);
     return task;
@@ -265,6 +286,8 @@ static int find_way(struct convoy_jpeg_decoder *decoder, struct convoy_error *er
 static int start_threads(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
 {
     int failed = 0;
+    for (int i = 0; i < CONVOY_JPEG_ROOMS && !failed; i++)
+        failed = convoy_jpeg_room_make(&decoder->rooms[i], error);
     for (int i = 0; i < CONVOY_JPEG_STATES && !failed; i++) {
         struct worker *worker = &decoder->workers[i];
         worker->decoder = decoder;
@@ -297,6 +320,23 @@ static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *err
     return failed == -ENOTSUP ? refuse(decoder, error) : failed;
 }
 
+/* Those that are more than there are states are for speed: without memory it goes without them. */
+static int reserve_rooms(struct convoy_jpeg_decoder *decoder, size_t bytes, struct convoy_error *error)
+{
+    int failed = 0,
+        rooms = bytes * CONVOY_JPEG_ROOMS <= CONVOY_JPEG_ROOMS_BYTES ? CONVOY_JPEG_ROOMS : CONVOY_JPEG_STATES;
+    pthread_mutex_lock(&decoder->lock);
+    for (int i = 0; i < rooms && !failed; i++) {
+        failed = convoy_jpeg_room_reserve(&decoder->rooms[i], bytes, error);
+        if (failed == -ENOMEM && i >= CONVOY_JPEG_STATES) {
+            failed = 0;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&decoder->lock);
+    return failed;
+}
+
 int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
                                 struct convoy_error *error)
 {
@@ -310,10 +350,8 @@ int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t ro
     if (bytes < CONVOY_JPEG_KNOWN_BYTES)
         bytes = CONVOY_JPEG_KNOWN_BYTES;
     int failed = first ? prepare(decoder, error) : 0;
-    pthread_mutex_lock(&decoder->lock);
-    for (int i = 0; i < CONVOY_JPEG_STATES && !failed; i++)
-        failed = convoy_jpeg_state_reserve(&decoder->workers[i].state, bytes, error);
-    pthread_mutex_unlock(&decoder->lock);
+    if (!failed)
+        failed = reserve_rooms(decoder, bytes, error);
     if (failed || !first)
         return failed;
     int right = convoy_jpeg_decoder_check(decoder, error);
@@ -331,9 +369,10 @@ uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder)
     if (decoder == NULL || !decoder->prepared)
         return 0;
     uint64_t bytes = atomic_load(&decoder->device_bytes);
+    for (int i = 0; i < CONVOY_JPEG_ROOMS; i++)
+        bytes += decoder->rooms[i].bytes;
     for (int i = 0; i < CONVOY_JPEG_STATES; i++)
-        bytes += decoder->workers[i].state.reserved + CONVOY_JPEG_PLANES_BYTES +
-                 CONVOY_JPEG_TABLES_NUMBERS * sizeof(int32_t);
+        bytes += CONVOY_JPEG_PLANES_BYTES + CONVOY_JPEG_TABLES_NUMBERS * sizeof(int32_t);
     return bytes;
 }
 
@@ -354,17 +393,17 @@ bool convoy_jpeg_task_ended(const struct convoy_jpeg_task *task)
     return atomic_load_explicit(&task->ended, memory_order_acquire);
 }
 
-int convoy_jpeg_task_release(struct convoy_jpeg_task *task, cudaStream_t stream, struct convoy_error *error)
+int convoy_jpeg_decoder_release(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task,
+                                cudaStream_t stream, struct convoy_error *error)
 {
-    struct convoy_jpeg_state *state = task->state;
-    struct worker *worker = (struct worker *)(void *)((char *)state - offsetof(struct worker, state));
-    struct convoy_jpeg_decoder *decoder = worker->decoder;
-    int failed = CONVOY_CUDA(error, cudaEventRecord, (state->taken, stream));
+    struct convoy_jpeg_room *room = task->room;
+    int failed = CONVOY_CUDA(error, cudaEventRecord, (room->taken, stream));
     if (failed)
         return failed;
-    state->was_taken = true;
+    room->was_taken = true;
     pthread_mutex_lock(&decoder->lock);
-    worker->held = false;
+    room->held = false;
+    room->released = ++decoder->released;
     pthread_cond_broadcast(&decoder->changed);
     pthread_mutex_unlock(&decoder->lock);
     return 0;
@@ -379,14 +418,25 @@ void convoy_jpeg_decoder_wait(struct convoy_jpeg_decoder *decoder, const struct 
 }
 
 /* Copies the row of a task that has ended, and releases it. */
-static int take_known(struct convoy_jpeg_task *task, cudaStream_t stream, uint8_t *row,
+static int take_known(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task, uint8_t *row,
                       struct convoy_error *error)
 {
+    cudaStream_t stream = decoder->gpu->streams[0];
     int failed = CONVOY_CUDA(error, cudaMemcpyAsync,
                              (row, task->images, CONVOY_JPEG_KNOWN_BYTES, cudaMemcpyDeviceToHost, stream));
     if (!failed)
-        failed = convoy_jpeg_task_release(task, stream, error);
-    return failed ? failed : CONVOY_CUDA(error, cudaEventSynchronize, (task->state->taken));
+        failed = convoy_jpeg_decoder_release(decoder, task, stream, error);
+    return failed ? failed : CONVOY_CUDA(error, cudaEventSynchronize, (task->room->taken));
+}
+
+/* Each state takes one task until the check has ended. */
+static void check_begins(struct convoy_jpeg_decoder *decoder, bool begins)
+{
+    pthread_mutex_lock(&decoder->lock);
+    decoder->checking = begins;
+    for (int i = 0; i < CONVOY_JPEG_STATES; i++)
+        decoder->workers[i].checked = false;
+    pthread_mutex_unlock(&decoder->lock);
 }
 
 int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
@@ -398,7 +448,7 @@ int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy
     bool undecoded = false;
     int result = 1;
     convoy_jpeg_known_fill(input);
-    /* Each state takes one, as none of them takes another before its own is released. */
+    check_begins(decoder, true);
     for (int i = 0; i < CONVOY_JPEG_STATES; i++) {
         tasks[i] = (struct convoy_jpeg_task){.input = input,
                                              .input_bytes = sizeof(input),
@@ -410,13 +460,14 @@ int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy
     }
     for (int i = 0; i < CONVOY_JPEG_STATES; i++)
         convoy_jpeg_decoder_wait(decoder, &tasks[i]);
+    check_begins(decoder, false);
     for (int i = 0; i < CONVOY_JPEG_STATES; i++) {
         if (tasks[i].code != 0) {
             *error = tasks[i].error;
             return tasks[i].code;
         }
         struct convoy_error what;
-        int failed = take_known(&tasks[i], decoder->gpu->streams[0], row, &what);
+        int failed = take_known(decoder, &tasks[i], row, &what);
         if (failed) {
             *error = what;
             return failed;

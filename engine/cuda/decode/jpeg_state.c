@@ -27,8 +27,6 @@ int convoy_jpeg_state_make(struct convoy_jpeg_state *state, const struct convoy_
         failed = CONVOY_CUDA_BESIDE(error, cudaEventCreateWithFlags,
                                     (&state->done, cudaEventBlockingSync | cudaEventDisableTiming));
     if (!failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaEventCreateWithFlags, (&state->taken, cudaEventDisableTiming));
-    if (!failed)
         failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&state->planes, CONVOY_JPEG_PLANES_BYTES));
     if (!failed)
         failed = CONVOY_CUDA_BESIDE(error, cudaMallocHost, ((void **)&state->pictures, bytes));
@@ -60,50 +58,15 @@ void convoy_jpeg_state_free(struct convoy_jpeg_state *state)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->pictures));
     if (state->unwritten != NULL)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (state->unwritten));
-    void *const memory[] = {state->planes,      state->rows.images,     state->wanted.images,
-                            state->swap.images, state->device_pictures, state->device_unwritten};
+    void *const memory[] = {state->planes, state->device_pictures, state->device_unwritten};
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i] != NULL)
             (void)CONVOY_CUDA_BESIDE(&ignored, cudaFree, (memory[i]));
     if (state->done != NULL)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaEventDestroy, (state->done));
-    if (state->taken != NULL)
-        (void)CONVOY_CUDA_BESIDE(&ignored, cudaEventDestroy, (state->taken));
     if (state->stream != NULL)
         (void)CONVOY_CUDA_BESIDE(&ignored, cudaStreamDestroy, (state->stream));
     memset(state, 0, sizeof(*state));
-}
-
-int convoy_jpeg_state_reserve(struct convoy_jpeg_state *state, size_t bytes, struct convoy_error *error)
-{
-    struct convoy_error ignored;
-    uint8_t *images = NULL;
-    if (bytes <= state->reserved)
-        return 0;
-    int failed = CONVOY_CUDA_BESIDE(error, cudaMalloc, ((void **)&images, bytes));
-    if (failed)
-        return failed;
-    if (state->wanted.images != NULL) /* no job came since */
-        (void)CONVOY_CUDA_BESIDE(&ignored, cudaFree, (state->wanted.images));
-    state->wanted = (struct convoy_jpeg_rows){images, bytes};
-    state->reserved = bytes;
-    return 0;
-}
-
-/* The rows of the job before may still be read by the stream that they were taken to. */
-static int swap_rows(struct convoy_jpeg_state *state, struct convoy_error *error)
-{
-    struct convoy_jpeg_rows old = state->rows;
-    int failed = 0;
-    if (state->swap.images == NULL)
-        return 0;
-    state->rows = state->swap;
-    state->swap = (struct convoy_jpeg_rows){0};
-    if (old.images == NULL)
-        return 0;
-    if (state->was_taken)
-        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->taken));
-    return failed ? failed : CONVOY_CUDA_BESIDE(error, cudaFree, (old.images));
 }
 
 /* Is the file what its header says, in the eyes of nvJPEG, too? */
@@ -267,7 +230,7 @@ static struct convoy_fit_job fit_job(const struct convoy_jpeg_state *state,
     struct convoy_fit_job job = {.pictures = state->device_pictures + first,
                                  .unwritten = state->device_unwritten + first,
                                  .rows = (int)rows,
-                                 .images = state->rows.images + first * task->image_bytes,
+                                 .images = task->room->images + first * task->image_bytes,
                                  .image_bytes = (int64_t)task->image_bytes,
                                  .width = (int)fitting->width,
                                  .height = (int)fitting->height,
@@ -337,6 +300,8 @@ static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *t
         failed = launched(convoy_launch_check_planes(state->device_pictures + first, (int)rows,
                                                      state->device_unwritten + first, state->stream),
                           "check_planes", error);
+    if (!failed)
+        failed = convoy_jpeg_room_wait(task->room, state->stream, error);
     if (failed)
         return failed;
     const struct convoy_fit_job job = fit_job(state, task, first, rows);
@@ -364,10 +329,8 @@ int convoy_jpeg_state_run(struct convoy_jpeg_state *state, struct convoy_jpeg_ta
     uint64_t begun_us = convoy_now_us();
     int failed = 0;
     memset(task->undecoded, 0, sizeof(task->undecoded));
-    failed = swap_rows(state, error);
-    task->images = state->rows.images;
-    if (state->was_taken && !failed)
-        failed = CONVOY_CUDA_BESIDE(error, cudaStreamWaitEvent, (state->stream, state->taken, 0));
+    failed = convoy_jpeg_room_begin(task->room, error);
+    task->images = task->room->images;
     for (uint32_t first = 0; first < task->rows && !failed;)
         failed = run_round(state, task, first, &first, error);
     if (!failed)

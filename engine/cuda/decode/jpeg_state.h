@@ -3,6 +3,7 @@
 #ifndef CONVOY_ENGINE_CUDA_JPEG_STATE_H
 #define CONVOY_ENGINE_CUDA_JPEG_STATE_H
 
+#include "engine/cuda/decode/jpeg_room.h"
 #include "engine/cuda/decode/jpeg_tables.h"
 #include "engine/cuda/decode/jpeg_task.h"
 #include "engine/cuda/decode/nvjpeg.h"
@@ -31,27 +32,14 @@ struct convoy_jpeg_files {
     uint32_t count;
 };
 
-/* Room for a job's rows, in device memory. */
-struct convoy_jpeg_rows {
-    uint8_t *images;
-    size_t bytes;
-};
-
 struct convoy_jpeg_state {
     const struct convoy_jpeg_library *library;
     convoy_nvjpeg_state nvjpeg;
     uint32_t batch; /* that nvJPEG is initialized for; 0: none */
     cudaStream_t stream;
-    cudaEvent_t done;  /* what the thread waits for */
-    cudaEvent_t taken; /* on another stream, behind what reads the rows */
-    bool was_taken;
-    uint8_t *planes; /* in device memory, CONVOY_JPEG_PLANES_BYTES; the round's */
+    cudaEvent_t done; /* what the thread waits for */
+    uint8_t *planes;  /* in device memory, CONVOY_JPEG_PLANES_BYTES; the round's */
     size_t planes_used;
-    struct convoy_jpeg_rows rows;
-    /* Larger room, which takes the place of rows when the next job begins: made while jobs may run, under the
-     * decoder's lock. swap: the thread's own, of the job that begins. */
-    struct convoy_jpeg_rows wanted, swap;
-    size_t reserved;                     /* bytes of the largest of them; the compute thread's */
     struct convoy_fit_picture *pictures; /* pinned, one for each row of the job */
     struct convoy_fit_picture *device_pictures;
     uint32_t *unwritten; /* pinned, one for each row: its planes were not written to their end */
@@ -60,18 +48,14 @@ struct convoy_jpeg_state {
     struct convoy_jpeg_files files;
 };
 
-/* Allocates all but the rows; free it also after a failure. state is all zero before. 0, -ENOTSUP (nvJPEG
+/* Free it also after a failure. state is all zero before. 0, -ENOTSUP (nvJPEG
  * refuses), or as convoy_cuda_check(). */
 int convoy_jpeg_state_make(struct convoy_jpeg_state *state, const struct convoy_jpeg_library *library,
                            struct convoy_error *error);
 void convoy_jpeg_state_free(struct convoy_jpeg_state *state);
 
-/* Makes room for the rows of later jobs, so many bytes. The compute thread's, under the decoder's lock; a job
- * may run. 0, -ENOMEM or -EIO. */
-int convoy_jpeg_state_reserve(struct convoy_jpeg_state *state, size_t bytes, struct convoy_error *error);
-
-/* Decodes a job and waits for it; sets images, undecoded and decode_us of task. Returns 0, or an error that
- * loses the device. */
+/* Decodes a job into the room that its task has, and waits for it; sets images, undecoded and decode_us of
+ * task. Returns 0, or an error that loses the device. */
 int convoy_jpeg_state_run(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task,
                           struct convoy_error *error);
 

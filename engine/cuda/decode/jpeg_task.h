@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-struct convoy_jpeg_state;
+struct convoy_jpeg_room;
 
 /* Files in, rows out. The caller owns it, and what it points to, until it is released. */
 struct convoy_jpeg_task {
@@ -26,7 +26,7 @@ struct convoy_jpeg_task {
     float decode_us;
     /* the decoder's */
     struct convoy_jpeg_task *next;
-    struct convoy_jpeg_state *state;
+    struct convoy_jpeg_room *room;
     atomic_bool ended;
 };
 

@@ -34,6 +34,21 @@ static void check_takes_none(const char *said)
     unload_mirror(&mirror);
 }
 
+/* The driver reads the number of queues when it is asked first. */
+Test(backend_jpeg_library, asks_for_queues)
+{
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    open_as(NULL, NULL);
+    cr_assert_null(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "without files there is nothing to wait for");
+    backend->close(device);
+    open_as(backend_nvjpeg, NULL);
+    cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+    backend->close(device);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "16", 1);
+    open_as(backend_nvjpeg, NULL);
+    cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "16", "who runs the worker knows better");
+}
+
 Test(backend_jpeg_library, is_not_there)
 {
     open_as(NULL, NULL);
