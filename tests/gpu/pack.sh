@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs what tests/gpu/run.sh needs on a machine with a GPU and without our libraries: tests/gpu/pack.sh DIR [BUILD].
+# Packs what tests/gpu/run.sh and tests/soak/run.py need on a machine with a GPU and without our libraries: tests/gpu/pack.sh DIR [BUILD].
 # The tree that is installed, less the CPU backend (oneDNN alone is 40 MB), and the tests of the CUDA backend with the
 # libraries that they were linked with; the programs that measure (tests/bench), and this machine's wrk where it has one.
 set -euo pipefail
@@ -33,11 +33,12 @@ exec env LD_LIBRARY_PATH="$lib/wrk:$lib/convoyd" "$lib/wrk/wrk" "$@"
 SCRIPT
   chmod +x "$pack/bin/wrk"
 fi
-mkdir -p "$pack/tests" "$pack/tests/lib"
+mkdir -p "$pack/tests" "$pack/tests/lib" "$pack/tests/next_abi"
 cp "$build"/tests/{unit_engine_backends,convoy-sampler.so} "$pack/tests/"
+cp "$build"/tests/next_abi/{convoyd,convoy-worker} "$pack/tests/next_abi/"
 libraries_of "$pack"/tests/unit_* | xargs -I{} cp -L {} "$pack/tests/lib/"
 cp "$pack/bin/convoyd" "$pack/named"
-strip "$pack"/tests/unit_* "$pack"/bin/* "$pack"/lib/convoyd/*.so* 2>/dev/null || true
+strip "$pack"/tests/unit_* "$pack"/tests/next_abi/* "$pack"/bin/* "$pack"/lib/convoyd/*.so* 2>/dev/null || true
 strip -g -o "$pack/bin/convoyd" "$pack/named" # where.sh needs the names of its functions
 rm "$pack/named"
 du -sh "$pack"

@@ -42,6 +42,8 @@ step health env CONVOY_BUILD="$pack" bash tests/integration/test_gpu_health.sh
 step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # needs two GPUs
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh
 step rows env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_many_rows.sh
+step upgrade env CONVOY_BUILD="$pack" BACKEND=cuda bash tests/integration/test_upgrade.sh
+step abi env CONVOY_BUILD="$pack" BACKEND=cuda bash tests/integration/test_upgrade_abi.sh
 step files env CONVOY_BUILD="$pack" CONVOY_WHOLE=1 bash tests/integration/test_jpeg_engines.sh
 step calls tests/gpu/calls.sh "$pack"
 step accuracy accuracy

@@ -47,3 +47,20 @@ worker() {
   until_true 20 workers || fail "there is no worker"
   workers | tail -n 1
 }
+
+# make_tree: from now on $build is $tree, where the test puts the programs of $built, the build before, and replaces them. The module
+# for $BACKEND (cpu; cuda with CONVOY_BUILD=PACK and a GPU) lies there, and on_backend is the arguments that choose it.
+make_tree() {
+  local backend=${BACKEND:-cpu}
+  built=$build
+  tree=$work/tree
+  build=$tree
+  # shellcheck disable=SC2034 # the tests use it
+  on_backend=(--backend "$backend" --tune off)
+  mkdir -p "$tree/bin"
+  if [ -d "$built/lib/convoyd" ]; then # an installed tree, with its libraries
+    ln -s "$(realpath "$built/lib")" "$tree/lib"
+  else
+    cp "$built/bin/convoy-backend-$backend.so" "$tree/bin"
+  fi
+}

@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
 # sanitize: all
 # timed: it measures how long answers take while another front takes over
-# SIGUSR2: the program that lies at the path now takes over, with the workers and their models.
+# SIGUSR2: the program that lies at the path now takes over, with the workers and their models. BACKEND=cuda (CONVOY_BUILD=PACK) does the
+# same on a GPU.
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
 
 image=models/samples/truck.jpg
-tree=$work/tree
-mkdir -p "$tree/bin"
-cp "$build/bin/"convoyd "$build/bin/"convoy-worker "$build/bin/"convoy-backend-cpu.so "$build/bin/"convoy-backend-null.so "$tree/bin"
-built=$build
-build=$tree
+make_tree
+cp "$built/bin/"convoyd "$built/bin/"convoy-worker "$tree/bin"
 classified() {
   expect 200 --data-binary @$image "$url/classify"
   [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
@@ -30,7 +28,7 @@ fds_of() { find "/proc/$1/fd" -mindepth 1 | wc -l; }
 rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status"; }
 
 echo "Under load: no request is lost, no connection refused, no model loaded; workers are the same."
-start --backend cpu
+start "${on_backend[@]}"
 until_true 60 all_models || fail "models are not loaded"
 pids=$(workers)
 read_bytes() { awk '/^rchar/ { print $2 }' "/proc/$(worker)/io"; }
@@ -194,7 +192,7 @@ echo "Addresses, sockets and models are those of the configuration that the new 
 configure "listen=[\"127.0.0.1:0\", \"unix:$work/socket\"]" 'health_listen="127.0.0.1:0"' "admin_listen=\"unix:$work/admin\""
 mkdir "$work/models"
 cp -r models/cifar10-convnet models/fashion-lenet "$work/models"
-launch_as "$build/bin/convoyd" --config "$work/config.json" --models "$work/models" --backend cpu
+launch_as "$build/bin/convoyd" --config "$work/config.json" --models "$work/models" "${on_backend[@]}"
 upgrades=0
 until_true 20 ready || fail "not ready"
 until_true 20 all_models || fail "not all models"

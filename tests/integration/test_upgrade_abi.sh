@@ -1,18 +1,14 @@
 #!/usr/bin/env bash
 # sanitize: all
 # SIGUSR2 with a program whose channels have another ABI than the workers that run: it loads the models into workers of its own
-# while the front before serves, and takes over when they are loaded.
+# while the front before serves, and takes over when they are loaded. BACKEND=cuda (CONVOY_BUILD=PACK) does the same on a GPU.
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
 
 image=models/samples/truck.jpg
-tree=$work/tree
-built=$build
+make_tree
 next=$built/tests/next_abi
-build=$tree
 if [ ! -x "$next/convoyd" ] || [ ! -x "$next/convoy-worker" ]; then skip "there is no convoyd of another ABI in $next"; fi
-mkdir -p "$tree/bin"
-cp "$built/bin/"convoy-backend-cpu.so "$built/bin/"convoy-backend-null.so "$tree/bin"
 # lay_down FOLDER: its programs lie at the path from now on.
 lay_down() {
   local program
@@ -55,7 +51,7 @@ restarts() { sample "convoyd_front_restarts_total{reason=\"$1\"}"; }
 echo "Under load, there and back: no request is lost, no connection refused; the workers before end."
 lay_down "$built/bin"
 cp config/convoyd.json "$work/config.json"
-start --backend cpu
+start "${on_backend[@]}"
 until_true 60 all_models 4 || fail "models are not loaded"
 for from in "$next" "$built/bin"; do
   before=$(worker)
@@ -105,10 +101,10 @@ refused() { # SENTENCE
   classified
 }
 cp "$next/convoy-worker" "$tree/bin/other-worker"
-cp "$built/bin/convoy-faults.so" "$tree/bin"
+[ -d "$tree/lib" ] || cp "$built/bin/convoy-faults.so" "$tree/bin"
 worker_with 'export CONVOY_TEST_FAULT=memory:cifar10-resnet'
 refused 'model cifar10-resnet, version 1, is not loaded: .* is out of memory'
-rm "$tree/bin/convoy-faults.so"
+rm -f "$tree/bin/convoy-faults.so"
 worker_with "$([[ $built == *san* ]] && echo 'exit 1' || echo 'ulimit -v 61440')" # a sanitizer's shadow takes all addresses
 refused 'the new program has not loaded the models'
 [ "$(restarts upgrade)" = 3 ] || fail "upgrades that were given up are counted"
@@ -121,7 +117,7 @@ cp -r models/fashion-lenet "$work/models/broken"
 truncate -s 1000 "$work/models/broken/1/model.onnx"
 lay_down "$built/bin"
 configure
-start --config "$work/config.json" --models "$work/models" --backend cpu
+start --config "$work/config.json" --models "$work/models" "${on_backend[@]}"
 until_true 30 all_models 2 || fail "$(states)"
 lay_down "$next"
 kill -USR2 "$daemon"
@@ -143,7 +139,7 @@ rm -r "$work/models"
 cp -r models "$work/models"
 configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet", "fashion-lenet"]}' 'auth={"loopback_admin": true}'
 lay_down "$built/bin"
-start --config "$work/config.json" --models "$work/models" --backend cpu
+start --config "$work/config.json" --models "$work/models" "${on_backend[@]}"
 begin_held
 expect 200 -X POST "$url/v2/repository/models/cifar10-resnet/load"
 expect 200 -X POST "$url/v2/repository/models/fashion-lenet/unload"
@@ -161,7 +157,7 @@ stop
 
 echo "The front before crashes while the new workers load: the new one goes on in its place."
 lay_down "$built/bin"
-start --config "$work/config.json" --models "$work/models" --backend cpu
+start --config "$work/config.json" --models "$work/models" "${on_backend[@]}"
 classified
 sleep 1.2 # as above
 old=$(front)
@@ -179,7 +175,7 @@ stop
 
 echo "SIGTERM while the new workers load ends all in order."
 lay_down "$built/bin"
-start --config "$work/config.json" --models "$work/models" --backend cpu
+start --config "$work/config.json" --models "$work/models" "${on_backend[@]}"
 begin_held
 children=$(pgrep -P "$daemon")
 stop

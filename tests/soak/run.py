@@ -3,6 +3,7 @@
 
     tests/soak/run.py [--seconds S] [--seed N] [--build BUILD] [--backend cpu] [--good 16] [--bad 4] [--pause 2]
                                                                                     (default: ten minutes, build, cpu)
+    tests/soak/run.py --build PACK --backend cuda    on a machine with a GPU, PACK as tests/gpu/pack.sh made it
 
 Good clients ask on kept connections and check each answer: status 200 and the label of the picture, or 503 with a sentence. Bad
 clients send noise, halves of requests, promises of large bodies, and leave in the middle. Every few seconds one of these happens, in
@@ -13,8 +14,9 @@ and the daemon ready, within 30 s, on the emulated GPU within three minutes.
 
 Faults of the device are those of build/bin/convoy-faults.so (tests/faults/faults.h): an image kills the worker, or makes it hang. With
 --backend cuda on a GPU, or with "emulated" on the emulated one of the build, also a kernel that writes where no memory is, one that
-stops, one that never ends, and a memory error. Without that module they are left out, and the first line says so. A full disk is one
-that takes no more: the limit on the size of files (RLIMIT_FSIZE) is the log's size, and a model's file ends early.
+stops, one that never ends, and a memory error. Without that module they are left out, as are upgrades to another ABI without
+BUILD/tests/next_abi, and the first line says so. A full disk is one that takes no more: the limit on the size of files (RLIMIT_FSIZE) is
+the log's size, and a model's file ends early. Memory is out when a worker's address space (RLIMIT_AS) may not grow.
 
 At the end: no answer was wrong; answers were lost only to fronts that were killed, and at most one for each good client; connections
 were closed before any byte of an answer only by these and by upgrades; descriptors and threads of master, front and worker are no more
@@ -50,6 +52,8 @@ MODEL, LOADED, CUT = "cifar10-convnet", "fashion-lenet", "cut"
 RELOADED = 'msg="configuration read again"'
 PATIENCE_S, EMULATED_S = 30, 180  # an emulated device is slow; an image that makes it hang is computed up to four times
 FULL_S = 1  # so long the disk is full
+# A model's file takes address space of its own. Without this, glibc puts it where a GPU's driver has freed as much.
+MAPS_LARGE = "glibc.malloc.mmap_threshold=131072"
 # What the third colour of an image means to the fault "pixels".
 FAULTS = ["kill", "hang"]
 GPU_FAULTS = ["illegal", "trap", "spin", "ecc"]
@@ -64,9 +68,11 @@ PROGRAMS = ("convoyd", "convoy-worker")
 
 
 def copy_of(build, backend, work):
-    """A folder of what is needed of build, where programs can be replaced."""
+    """A folder of what is needed of build, where programs can be replaced. An installed tree's modules and libraries stay in its own lib."""
     bin_ = work / "tree" / "bin"
     bin_.mkdir(parents=True)
+    if (build / "lib" / "convoyd").is_dir():
+        (work / "tree" / "lib").symlink_to(build / "lib")
     for name in (*PROGRAMS, "convoy-faults.so", *(f"convoy-backend-{kind}.so" for kind in ("cpu", "cuda", "null")), "libconvoy-kernels.so"):
         if (build / "bin" / name).exists():
             shutil.copy(build / "bin" / name, bin_)
@@ -98,13 +104,15 @@ class Daemon:
             "worker": {"hang_timeout_ms": 6000 if emulated else 500}, "http": {"request_timeout_ms": 2000}}))
         self.bin = copy_of(build, backend, work)
         backend = "cuda" if emulated else backend
-        self.faults = FAULTS + (GPU_FAULTS if backend == "cuda" else []) if (self.bin / "convoy-faults.so").exists() else []
+        # The places where the worker looks for the module.
+        has_faults = any((folder / "convoy-faults.so").exists() for folder in (self.bin, self.bin.parent / "lib" / "convoyd"))
+        self.faults = FAULTS + (GPU_FAULTS if backend == "cuda" else []) if has_faults else []
         # Those that lie at the path are the first; the others have channels of another ABI.
         self.programs = [folder for folder in (build / "bin", build / "tests" / "next_abi") if (folder / "convoy-worker").exists()]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [self.bin / "convoyd", "--config", config, "--listen", "127.0.0.1:0", "--backend", backend],
-                stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "CONVOY_TEST_FAULT": "pixels:250,0"})
+                stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "CONVOY_TEST_FAULT": "pixels:250,0", "GLIBC_TUNABLES": MAPS_LARGE})
         self.url = self.wait("it does not listen", self.find_url)
 
     def find_url(self):
@@ -400,7 +408,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         daemon = Daemon(arguments.build.resolve(), arguments.backend, pathlib.Path(work))
         try:
-            print(f"seed {arguments.seed}, faults of the device: {', '.join(daemon.faults) or 'none, there is no convoy-faults.so'}", flush=True)
+            print(f"seed {arguments.seed}, faults of the device: {', '.join(daemon.faults) or 'none, there is no convoy-faults.so'}; "
+                  f"upgrades to another ABI: {'yes' if len(daemon.programs) > 1 else 'none, there is no tests/next_abi'}", flush=True)
             daemon.wait("it is not ready", daemon.ready)
             clients = Clients(daemon, arguments.seed, arguments.good, arguments.bad)
             wrong = soak(daemon, clients, random.Random(arguments.seed), arguments.seconds, arguments.pause, counts)
