@@ -37,7 +37,7 @@ static int check_code(const struct cudaDeviceProp *properties, struct convoy_err
 /* nvJPEG has 14 streams for each state, and the driver has 8 queues for all streams: files that came into the
  * queue of a network's stream waited until its graph had ended, and after them, as each state takes its
  * streams in turn, all of that state. Beside resnet50 an H200 decoded 19,000 pictures of 500 x 375 a second
- * with 8 queues, 23,900 with 16 and 27,800 with 32, which are the most. A queue takes 10 MB of the host's
+ * with 8 queues, 21,600 with 16 and 28,500 with 32, which are the most. A queue takes 10 MB of the host's
  * memory and 14 ms of the start. The driver reads this when it is asked first. */
 static void ask_for_queues(void)
 {
@@ -110,7 +110,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     }
     *info = (struct convoy_device_info){.device_count = (uint32_t)count,
                                         .streams = device->gpu.stream_count,
-                                        .jpeg_jobs = device->decoder != NULL ? CONVOY_JPEG_STATES : 0};
+                                        .jpeg_jobs = device->decoder != NULL ? CONVOY_JPEG_AHEAD : 0};
     snprintf(info->name, sizeof(info->name), "cuda:%u", index);
     snprintf(info->description, sizeof(info->description), "%.64s, sm_%d%d, %zu MiB, driver for CUDA %d.%d",
              properties.name, properties.major, properties.minor, properties.totalGlobalMem >> 20,

@@ -14,11 +14,11 @@
 #define LIBRARY_BYTES ((uint64_t)1 << 30)
 /* Of rows, for each task; networks of larger ones take pixels. */
 #define ROWS_BYTES ((size_t)256 << 20)
-/* Of rows, in all rooms: where they would be more, there are rooms for as many tasks as there are states.
- * Tests are compiled with less. */
+/* Of rows, in all rooms: where they would be more, there are FEW_ROOMS. Tests are compiled with less. */
 #ifndef CONVOY_JPEG_ROOMS_BYTES
-#define CONVOY_JPEG_ROOMS_BYTES (CONVOY_JPEG_STATES * ROWS_BYTES)
+#define CONVOY_JPEG_ROOMS_BYTES (FEW_ROOMS * ROWS_BYTES)
 #endif
+#define FEW_ROOMS 4
 
 struct worker {
     struct convoy_jpeg_decoder *decoder;
@@ -320,21 +320,28 @@ static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *err
     return failed == -ENOTSUP ? refuse(decoder, error) : failed;
 }
 
-/* Those that are more than there are states are for speed: without memory it goes without them. */
-static int reserve_rooms(struct convoy_jpeg_decoder *decoder, size_t bytes, struct convoy_error *error)
+static int reserve_rooms(struct convoy_jpeg_decoder *decoder, int first, int end, size_t bytes,
+                         struct convoy_error *error)
 {
-    int failed = 0,
-        rooms = bytes * CONVOY_JPEG_ROOMS <= CONVOY_JPEG_ROOMS_BYTES ? CONVOY_JPEG_ROOMS : CONVOY_JPEG_STATES;
+    int failed = 0;
     pthread_mutex_lock(&decoder->lock);
-    for (int i = 0; i < rooms && !failed; i++) {
+    for (int i = first; i < end && !failed; i++)
         failed = convoy_jpeg_room_reserve(&decoder->rooms[i], bytes, error);
-        if (failed == -ENOMEM && i >= CONVOY_JPEG_STATES) {
-            failed = 0;
-            break;
-        }
-    }
     pthread_mutex_unlock(&decoder->lock);
     return failed;
+}
+
+/* After the first rooms were made: does each state decode rightly? 0, or that it is of no use. */
+static int check_first(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    int right = convoy_jpeg_decoder_check(decoder, error);
+    if (right > 0 || (right < 0 && right != -EBADMSG))
+        return right > 0 ? 0 : right;
+    if (right == 0)
+        convoy_fail(error, -ENOTSUP, "a known JPEG file could not be decoded");
+    free_states(decoder);
+    decoder->prepared = false;
+    return refuse(decoder, error);
 }
 
 int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
@@ -351,17 +358,15 @@ int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t ro
         bytes = CONVOY_JPEG_KNOWN_BYTES;
     int failed = first ? prepare(decoder, error) : 0;
     if (!failed)
-        failed = reserve_rooms(decoder, bytes, error);
-    if (failed || !first)
+        failed = reserve_rooms(decoder, 0, CONVOY_JPEG_STATES, bytes, error);
+    if (!failed && first)
+        failed = check_first(decoder, error);
+    if (failed)
         return failed;
-    int right = convoy_jpeg_decoder_check(decoder, error);
-    if (right > 0 || (right < 0 && right != -EBADMSG))
-        return right > 0 ? 0 : right;
-    if (right == 0)
-        convoy_fail(error, -ENOTSUP, "a known JPEG file could not be decoded");
-    free_states(decoder);
-    decoder->prepared = false;
-    return refuse(decoder, error);
+    /* The others are for speed, so they come when nvJPEG has its memory, and it goes without them, too. */
+    bool many = bytes * CONVOY_JPEG_ROOMS <= CONVOY_JPEG_ROOMS_BYTES;
+    failed = reserve_rooms(decoder, CONVOY_JPEG_STATES, many ? CONVOY_JPEG_ROOMS : FEW_ROOMS, bytes, error);
+    return failed == -ENOMEM ? 0 : failed;
 }
 
 uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder)

@@ -217,9 +217,41 @@ Test(backend_jpeg_library, loses_the_device)
 /* Without memory for the decoder the network is served, and takes pixels. */
 Test(backend_jpeg_library, memory_does_not_suffice)
 {
-    setenv("CONVOY_EMULATED_FAULT", "memory:9000000", 1);
+    setenv("CONVOY_EMULATED_FAULT", "memory:6000000", 1);
     open_as(backend_nvjpeg, NULL);
     check_takes_none("warning: model 'mirror': JPEG files are decoded by the processor");
+}
+
+/* A device with so many bytes: does a network of large rows take files, and what does it hold then? */
+static bool takes_files_within(uint64_t bytes, uint64_t *held)
+{
+    struct mirror mirror;
+    struct convoy_error error;
+    struct convoy_device_memory memory;
+    char fault[64];
+    snprintf(fault, sizeof(fault), "memory:%llu", (unsigned long long)bytes);
+    setenv("CONVOY_EMULATED_FAULT", fault, 1);
+    open_as(backend_nvjpeg, NULL);
+    bool loads = try_mirror(&mirror, 256, 256, 3, 2, &stretch, &error) == 0;
+    bool takes = loads && mirror.info.takes_jpeg;
+    cr_assert_eq(backend->memory(device, &memory, &error), 0);
+    *held = memory.workspace;
+    if (loads)
+        unload_mirror(&mirror);
+    close_backend();
+    return takes;
+}
+
+/* Two states need two rooms; the others are for speed. */
+Test(backend_jpeg_library, fewer_rooms_where_memory_is_short)
+{
+    enum { STEP = 200 << 10, ROOM = 2 * 256 * 256 * 3 };
+    uint64_t all, held, bytes = 4 << 20;
+    cr_assert(takes_files_within(UINT64_C(1) << 30, &all));
+    while (!takes_files_within(bytes, &held))
+        cr_assert_lt(bytes += STEP, (uint64_t)64 << 20);
+    cr_assert_lt(held + 4 * ROOM, all, "with as little as %llu bytes it holds %llu, with enough %llu",
+                 (unsigned long long)bytes, (unsigned long long)held, (unsigned long long)all);
 }
 
 Test(backend_jpeg_library, networks_that_take_none)
