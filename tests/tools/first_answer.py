@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
 """How long from exec to the first right answer.
 
-    first_answer.py RUNS [--fresh FOLDER] CONVOYD [OPTION...]
+    first_answer.py RUNS [--fresh FOLDER] [--pair CONFIG CONFIG] CONVOYD [OPTION...]
 
 Starts CONVOYD RUNS times on a free port and asks for the class of models/samples/ship.jpg, over and over, until the
 answer is a ship. Prints one JSON line with the milliseconds of each run and their median. The first run, which reads
-the files from the disk, does not count. With --fresh FOLDER is emptied before each start. Python's standard library
-only.
+the files from the disk, does not count. With --fresh FOLDER is emptied before each start.
+
+With --pair a run is two starts, one with each configuration, in an order of chance. Then there are two lists and two
+medians, and later_ms: by how much the first configuration's answer comes later than the second's in the same run, the
+median, its 95 % confidence interval (from the binomial distribution, whatever the times') and the quartiles. That takes
+six runs or more.
+
+Python's standard library only.
 """
 
 import json
+import math
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -73,10 +81,38 @@ def measure(command, fresh):
     return round(1000 * took, 1)
 
 
+def interval(ordered):
+    """Between which of the ordered values the median of what they were drawn from lies, with 95 % confidence."""
+    n, below, outside = len(ordered), 0, 0.5**len(ordered)
+    while outside + math.comb(n, below + 1) * 0.5**n <= 0.025:
+        below += 1
+        outside += math.comb(n, below) * 0.5**n
+    return [ordered[below], ordered[n - 1 - below]]
+
+
+def measure_pairs(runs, configs, command, fresh):
+    pairs = []
+    for _ in range(runs + 1):
+        times = {which: measure([*command, "--config", configs[which]], fresh) for which in random.sample((0, 1), 2)}
+        pairs.append((times[0], times[1]))
+    sides = [list(side) for side in zip(*pairs[1:])]
+    later = sorted(round(first - second, 1) for first, second in pairs[1:])
+    return {"median_ms": [statistics.median(side) for side in sides], "runs_ms": sides,
+            "later_ms": {"median": round(statistics.median(later), 2), "interval": interval(later),
+                         "quartiles": [later[runs // 4], later[(3 * runs) // 4]]}}
+
+
 def main():
-    runs, command, fresh = int(sys.argv[1]), sys.argv[2:], None
+    runs, command, fresh, configs = int(sys.argv[1]), sys.argv[2:], None, None
     if command[0] == "--fresh":
         fresh, command = pathlib.Path(command[1]), command[2:]
+    if command[0] == "--pair":
+        configs, command = command[1:3], command[3:]
+    if configs is not None:
+        if runs < 6:
+            sys.exit(f"first_answer.py: {runs} runs are too few for --pair: six or more")
+        print(json.dumps(measure_pairs(runs, configs, command, fresh)))
+        return
     times = [measure(command, fresh) for _ in range(runs + 1)][1:]
     print(json.dumps({"median_ms": statistics.median(times), "runs_ms": times}))
 
