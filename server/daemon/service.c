@@ -137,7 +137,9 @@ static void update(struct convoy_service *service)
         return;
     convoy_registry_states(service->registry, &states);
     convoy_supervisor_health(service->supervisor, &health);
-    bool settled = states.loading == 0 && (states.ready == 0 || health.worker);
+    /* Once a model is READY the manager still has to see it, in the next turn: until then /v2/health/ready is
+     * 503. */
+    bool settled = states.loading == 0 && (states.ready == 0 || (health.settled && health.worker));
     uint32_t answered = states.ready + states.failed;
     /* A worker that runs is loading; the supervisor kills one that takes too long. */
     if (answered != service->answered || convoy_supervisor_loads(service->supervisor)) {

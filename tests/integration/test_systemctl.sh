@@ -63,7 +63,7 @@ unshare --mount --propagation private sh -c 'systemd=$1
   mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && exec "$systemd" --user --log-target=null' \
   sh $systemd "${groups[@]}" >"$work/manager" 2>&1 &
 disown # its end is no news
-until_true 20 test -S "$work/systemd/private" || skip "no systemd starts here: $(tail -n 1 "$work/manager")"
+until_true 20 test -S "$work/systemd/private" || skip "no systemd starts here, or it ends: $(tail -n 1 "$work/manager")"
 
 status() { timeout 20 systemctl --user --no-pager status convoyd.service; }
 manager() { timeout 60 systemctl --user --no-pager "$@" >"$work/said" 2>&1 || fail "systemctl $*: $(cat "$work/said") $(status)"; }
