@@ -31,7 +31,7 @@ struct convoy_oip_infer {
     struct convoy_suspension suspension;
     struct convoy_decode_job job;
     struct convoy_request *request;
-    struct convoy_model_view view;
+    struct convoy_model_view view;   /* holds nothing once the inference request has taken that over */
     enum convoy_oip_infer_step step; /* that comes next */
     size_t json_length;              /* 0: the whole body, or, where raw, nothing */
     enum convoy_infer_form form;
