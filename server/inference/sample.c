@@ -138,12 +138,12 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
                            "the server is out of memory: try again later");
         return NULL;
     }
-    if (convoy_now_us() >= input->deadline_us) {
+    uint64_t begun_us = convoy_now_us();
+    if (begun_us >= input->deadline_us) {
         convoy_sample_late(sample);
         return NULL;
     }
     uint8_t *row = room != NULL ? room : place->sample;
-    uint64_t begun_us = convoy_now_us();
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
                                    &target, row, &error);
     sample->decode_us = convoy_now_us() - begun_us;
