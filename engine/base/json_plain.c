@@ -41,23 +41,20 @@ static bool take(struct reader *reader, char c)
 
 static char *read_string(struct reader *reader)
 {
+    static const bool plain[256] = {[' '] = true, ['!'] = true, ['#' ... '['] = true, [']' ... '~'] = true};
     char *string = reader->string, *to = string;
 
     if (!take(reader, '"'))
         return NULL;
-    for (; reader->at < reader->end; reader->at++) {
-        char c = *reader->at;
-        if (c == '"') {
-            reader->at++;
-            *to++ = '\0';
-            reader->string = to;
-            return string;
-        }
-        if (c < ' ' || c > '~' || c == '\\')
-            return NULL;
-        *to++ = c;
-    }
-    return NULL;
+    const char *at = reader->at;
+    while (at < reader->end && plain[(unsigned char)*at])
+        *to++ = *at++;
+    if (at == reader->end || *at != '"')
+        return NULL;
+    *to++ = '\0';
+    reader->at = at + 1;
+    reader->string = to;
+    return string;
 }
 
 static bool read_number(struct reader *reader, cJSON *value)
@@ -93,7 +90,7 @@ static bool read_word(struct reader *reader, cJSON *value, const char *word, int
 static bool has_key(const cJSON *object, const char *key)
 {
     for (const cJSON *item = object->child; item != NULL; item = item->next)
-        if (strcmp(item->string, key) == 0)
+        if (item->string[0] == key[0] && strcmp(item->string, key) == 0)
             return true;
     return false;
 }

@@ -76,9 +76,10 @@ static bool begin(struct convoy_request *request, enum convoy_infer_form form, i
         return false;
     if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &form))
         return false;
-    struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
+    struct convoy_oip_infer *infer = malloc(sizeof *infer);
     if (infer == NULL)
         return false;
+    memset(infer, 0, offsetof(struct convoy_oip_infer, view));
     if (!convoy_lookup_activated(request, &infer->view, convoy_oip_infer_read_deadline_us(request),
                                  retry_after)) {
         free(infer);

@@ -24,11 +24,11 @@ static uint64_t row_elements(const struct convoy_model_shape *shape)
     return (uint64_t)shape->channels * shape->height * shape->width;
 }
 
-/* What sentences call item i of a list. */
-static struct convoy_json at(const cJSON *item, const char *list, uint32_t i)
+/* path: what sentences call the item. */
+static struct convoy_json at(const cJSON *item, const char *path)
 {
     struct convoy_json json = {.value = item, .file = REQUEST};
-    snprintf(json.path, sizeof json.path, "%s[%u]", list, i);
+    memcpy(json.path, path, strlen(path) + 1);
     return json;
 }
 
@@ -197,7 +197,7 @@ static int read_input(struct convoy_tensor_request *tensors, const cJSON *inputs
     if (inputs == NULL || cJSON_GetArraySize(inputs) != 1)
         return convoy_fail(error, -EINVAL, "%s: inputs must be an array of one tensor, '%s'", REQUEST,
                            expected);
-    struct convoy_json input = at(inputs->child, "inputs", 0);
+    struct convoy_json input = at(inputs->child, "inputs[0]");
     int code;
     if (!cJSON_IsObject(input.value))
         return convoy_fail(error, -EINVAL, "%s: inputs[0] must be an object", REQUEST);
@@ -221,9 +221,12 @@ static int read_output(struct convoy_tensor_request *tensors, const cJSON *item,
 {
     const struct convoy_model_shape *shape = tensors->shape;
     struct convoy_tensor_output *output = &tensors->outputs[i];
-    struct convoy_json json = at(item, "outputs", i), parameters;
+    struct convoy_json json, parameters;
     const char *name = NULL;
+    char path[24];
     int code;
+    snprintf(path, sizeof path, "outputs[%u]", i);
+    json = at(item, path);
     if (!cJSON_IsObject(item))
         return convoy_fail(error, -EINVAL, "%s: outputs[%u] must be an object", REQUEST, i);
     *output = (struct convoy_tensor_output){.binary = binary};
