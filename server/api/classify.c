@@ -166,7 +166,7 @@ static bool answer_explained(struct convoy_request *request, const struct convoy
     if (convoy_explain_wants_png(request)) {
         answered = convoy_explain_send(request, &picture);
     } else {
-        convoy_classify_write(inference, &picture, request->complete_us, &json);
+        convoy_classify_write(inference, &picture, convoy_now_us() - request->complete_us, &json);
         answered = convoy_respond(request, CONVOY_HTTP_OK, CONVOY_TYPE_JSON, &json, CONVOY_RETRY_NONE);
     }
     free(picture.png);
@@ -202,7 +202,7 @@ static bool answer(struct convoy_request *request)
     }
     if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK)
         return answer_explained(request, inference);
-    convoy_classify_write(inference, NULL, request->complete_us, &json);
+    convoy_classify_write(inference, NULL, total_us, &json);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
 

@@ -1,6 +1,5 @@
 #include "server/api/classify_answer.h"
 
-#include "engine/base/clock.h"
 #include "server/api/explain.h"
 #include "server/http/status.h"
 #include "server/inference/prediction.h"
@@ -77,11 +76,9 @@ static uint64_t whole(float us)
 }
 
 static void write_timing(const struct convoy_inference_request *inference,
-                         const struct convoy_inference_summary *summary, uint64_t complete_us,
+                         const struct convoy_inference_summary *summary, uint64_t total_us,
                          struct convoy_json_writer *json)
 {
-    uint64_t total_us = convoy_now_us() - complete_us;
-
     convoy_json_write_key(json, "timing");
     convoy_json_write_begin_object(json);
     convoy_json_write_key(json, "decode_us");
@@ -120,7 +117,7 @@ static void write_layers(const struct convoy_item *item, struct convoy_json_writ
 }
 
 void convoy_classify_write(const struct convoy_inference_request *inference,
-                           const struct convoy_class_map_picture *map, uint64_t complete_us,
+                           const struct convoy_class_map_picture *map, uint64_t total_us,
                            struct convoy_json_writer *json)
 {
     const struct convoy_model_record *model = inference->view.model;
@@ -134,7 +131,7 @@ void convoy_classify_write(const struct convoy_inference_request *inference,
     convoy_json_write_key(json, "version");
     convoy_json_write_string(json, model->version);
     write_results(inference, map, json);
-    write_timing(inference, &summary, complete_us, json);
+    write_timing(inference, &summary, total_us, json);
     if (summary.last != NULL) {
         convoy_json_write_key(json, "batch_size");
         convoy_json_write_unsigned(json, summary.last->batch_size);

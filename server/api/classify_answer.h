@@ -9,10 +9,10 @@
 /* The status of the answer: 200 if any image was classified, else that of the first image. */
 int convoy_classify_status(const struct convoy_inference_request *inference);
 
-/* Appends the answer. map: of the request's only picture; NULL: none was asked for. complete_us: when the
- * body's last byte came. */
+/* Appends the answer. map: of the request's only picture; NULL: none was asked for. total_us: since the
+ * body's last byte. */
 void convoy_classify_write(const struct convoy_inference_request *inference,
-                           const struct convoy_class_map_picture *map, uint64_t complete_us,
+                           const struct convoy_class_map_picture *map, uint64_t total_us,
                            struct convoy_json_writer *json);
 
 #endif

@@ -68,24 +68,25 @@ static bool read_header_length(struct convoy_request *request, size_t *length, e
 /* False with refusal set, or without when memory is out. */
 static bool begin(struct convoy_request *request, enum convoy_infer_form form, int *retry_after)
 {
-    struct convoy_model_view view;
     size_t json_length;
     enum convoy_image_decoder decoder = convoy_app_of(request)->config->images.decoder;
 
     /* In V1 there are no parameters of a request but those of its URL. */
     if (form == CONVOY_INFER_V1 && !convoy_decoder_option(request, &decoder))
         return false;
-    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &form) ||
-        !convoy_lookup_activated(request, &view, convoy_oip_infer_read_deadline_us(request), retry_after))
+    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &form))
         return false;
-    struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
-    if (infer == NULL) {
-        convoy_model_view_end(&view);
+    struct convoy_oip_infer *infer = malloc(sizeof *infer);
+    if (infer == NULL)
+        return false;
+    memset(infer, 0, offsetof(struct convoy_oip_infer, view));
+    if (!convoy_lookup_activated(request, &infer->view, convoy_oip_infer_read_deadline_us(request),
+                                 retry_after)) {
+        free(infer);
         return false;
     }
     atomic_init(&infer->holders, 1);
     infer->request = request;
-    infer->view = view;
     infer->json_length = json_length;
     infer->form = form;
     infer->decoder = decoder;
@@ -146,10 +147,8 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     uint64_t timeout_us = tensors->timeout_us > 0
                               ? tensors->timeout_us
                               : convoy_app_of(request)->config->timeout_ms * (uint64_t)1000;
-    struct convoy_model_view view = infer->view;
-    convoy_model_view_hold(&view);
     struct convoy_inference_request *inference = convoy_admit(
-        request, &convoy_app_of(request)->pipeline, &view, tensors->count,
+        request, &convoy_app_of(request)->pipeline, &infer->view, tensors->count,
         convoy_priority_of(tensors->priority), convoy_app_deadline_us(request, timeout_us), retry_after);
     if (inference == NULL)
         return false;

@@ -31,7 +31,6 @@ struct convoy_oip_infer {
     struct convoy_suspension suspension;
     struct convoy_decode_job job;
     struct convoy_request *request;
-    struct convoy_model_view view;
     enum convoy_oip_infer_step step; /* that comes next */
     size_t json_length;              /* 0: the whole body, or, where raw, nothing */
     enum convoy_infer_form form;
@@ -40,8 +39,7 @@ struct convoy_oip_infer {
     size_t packed;                    /* bytes of the body that came; 0: it was not compressed */
     struct convoy_sample_size *sizes; /* of each image; NULL: not known */
     struct convoy_tensor_request tensors;
-    int code; /* of the step that failed */
-    struct convoy_error error;
+    int code;         /* of the step that failed */
     atomic_bool read; /* by the pool */
 
     /* The answer, where the pool writes it. */
@@ -51,6 +49,10 @@ struct convoy_oip_infer {
     size_t answer_json_length;
     const char *answer_encoding; /* NULL: none */
     atomic_bool written;
+
+    /* From view on nothing is zero at first: it is most of the struct, and written before it is read. */
+    struct convoy_model_view view; /* holds nothing once the inference request has taken that over */
+    struct convoy_error error;     /* with code */
 };
 
 /* With what reading begins: unpacking where the body is compressed. */

@@ -21,9 +21,9 @@
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true, CONVOY_ROLE_INFER},
+    {CONVOY_POST, "/v2/models/{model}/infer", convoy_oip_infer, true, CONVOY_ROLE_INFER},
     {CONVOY_POST, "/v2/models/{model}/classify", convoy_classify, true, CONVOY_ROLE_INFER},
     {CONVOY_POST, "/v2/models/{model}/versions/{version}/classify", convoy_classify, true, CONVOY_ROLE_INFER},
-    {CONVOY_POST, "/v2/models/{model}/infer", convoy_oip_infer, true, CONVOY_ROLE_INFER},
     {CONVOY_POST, "/v2/models/{model}/versions/{version}/infer", convoy_oip_infer, true, CONVOY_ROLE_INFER},
     {CONVOY_GET, "/v2/health/live", convoy_oip_live, false, CONVOY_ROLE_NONE},
     {CONVOY_GET, "/v2/health/ready", convoy_oip_ready, false, CONVOY_ROLE_NONE},

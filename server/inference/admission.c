@@ -55,22 +55,21 @@ static void refuse_admission(struct convoy_request *request, const struct convoy
 
 struct convoy_inference_request *convoy_admit(struct convoy_request *request,
                                               const struct convoy_pipeline *pipeline,
-                                              const struct convoy_model_view *view, size_t count,
+                                              struct convoy_model_view *view, size_t count,
                                               enum convoy_priority priority, uint64_t deadline_us,
                                               int *retry_after)
 {
     struct convoy_model_record *model = view->model;
-    struct convoy_model_view taken = *view;
     uint64_t wait_us;
     int code =
         convoy_batcher_admit(pipeline->batcher, model, (uint32_t)count, priority, deadline_us, &wait_us);
 
     if (code != 0) {
         refuse_admission(request, model, count, code, wait_us, retry_after);
-        convoy_model_view_end(&taken);
+        convoy_model_view_end(view);
         return NULL;
     }
-    struct convoy_inference_request *inference = convoy_inference_request_new(&taken, (uint32_t)count);
+    struct convoy_inference_request *inference = convoy_inference_request_new(view, (uint32_t)count);
     if (inference == NULL) {
         convoy_batcher_cancel(pipeline->batcher, model, (uint32_t)count, priority);
         return NULL;

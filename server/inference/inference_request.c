@@ -6,22 +6,22 @@
 
 #include <stdlib.h>
 
-struct convoy_inference_request *convoy_inference_request_new(const struct convoy_model_view *view,
-                                                              uint32_t count)
+struct convoy_inference_request *convoy_inference_request_new(struct convoy_model_view *view, uint32_t count)
 {
     size_t images = (size_t)count * sizeof(struct convoy_sample);
     size_t outputs = (size_t)count * view->shape.outputs_per_row * sizeof(float);
     struct convoy_inference_request *inference = calloc(1, sizeof *inference + images);
-    struct convoy_model_view taken = *view;
 
     if (inference != NULL)
         inference->outputs = malloc(outputs > 0 ? outputs : 1);
     if (inference == NULL || inference->outputs == NULL) {
         free(inference);
-        convoy_model_view_end(&taken);
+        convoy_model_view_end(view);
         return NULL;
     }
-    inference->view = taken;
+    inference->view = *view;
+    view->model = NULL;
+    view->labels = NULL;
     inference->count = count;
     atomic_init(&inference->refs, 1);
     atomic_init(&inference->left, count + 1);

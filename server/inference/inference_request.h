@@ -54,10 +54,9 @@ struct convoy_inference_request {
     struct convoy_sample samples[];
 };
 
-/* Memory for count samples of view's model; view is taken over (also on failure, NULL). refs is 1, left is
- * count + 1. */
-struct convoy_inference_request *convoy_inference_request_new(const struct convoy_model_view *view,
-                                                              uint32_t count);
+/* Memory for count samples of view's model; what view holds is taken over (also on failure, NULL). refs is 1,
+ * left is count + 1. */
+struct convoy_inference_request *convoy_inference_request_new(struct convoy_model_view *view, uint32_t count);
 /* Gives back one reference. */
 void convoy_inference_request_drop(struct convoy_inference_request *inference);
 

@@ -151,7 +151,8 @@ uint64_t convoy_inference_decode_run(struct convoy_inference_request *inference,
     struct convoy_item *items[CONVOY_RUN_MOST];
     uint64_t took_us = 0, one_us = 0;
     size_t row = row_bytes(inference);
-    uint8_t *rows = count > 1 ? convoy_buffer_pool_new(count * row) : NULL;
+    uint8_t *memory = count > 1 ? convoy_buffer_pool_new(count * row + CONVOY_IMAGE_ROW_OFFSET) : NULL;
+    uint8_t *rows = memory == NULL ? NULL : memory + CONVOY_IMAGE_ROW_OFFSET;
     uint32_t n = 0;
 
     /* The analyzer cannot count references. */
@@ -184,7 +185,7 @@ uint64_t convoy_inference_decode_run(struct convoy_inference_request *inference,
     }
     if (n > 0)
         convoy_batcher_submit(inference->pipeline->batcher, items, n); // NOLINT(clang-analyzer-unix.Malloc)
-    convoy_buffer_pool_free(rows);
+    convoy_buffer_pool_free(memory);
     return took_us;
 }
 

@@ -14,7 +14,8 @@
 /* What a thread needs to decode; freed when the thread ends. */
 struct place {
     struct convoy_image_scratch *scratch;
-    uint8_t *sample;
+    uint8_t *memory;
+    uint8_t *sample; /* CONVOY_IMAGE_ROW_OFFSET into memory */
     size_t row_capacity;
 };
 
@@ -26,7 +27,7 @@ static void free_place(void *context)
     struct place *place = context;
 
     convoy_image_scratch_free(place->scratch);
-    free(place->sample);
+    free(place->memory);
     free(place);
 }
 
@@ -52,9 +53,10 @@ static struct place *place_for(size_t row_bytes)
     if (place->scratch == NULL)
         place->scratch = convoy_image_scratch_new();
     if (place->row_capacity < row_bytes) {
-        free(place->sample);
-        place->sample = malloc(row_bytes);
-        place->row_capacity = place->sample == NULL ? 0 : row_bytes;
+        free(place->memory);
+        place->memory = malloc(row_bytes + CONVOY_IMAGE_ROW_OFFSET);
+        place->row_capacity = place->memory == NULL ? 0 : row_bytes;
+        place->sample = place->memory == NULL ? NULL : place->memory + CONVOY_IMAGE_ROW_OFFSET;
     }
     return place->scratch != NULL && place->row_capacity >= row_bytes ? place : NULL;
 }
@@ -138,12 +140,12 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
                            "the server is out of memory: try again later");
         return NULL;
     }
-    if (convoy_now_us() >= input->deadline_us) {
+    uint64_t begun_us = convoy_now_us();
+    if (begun_us >= input->deadline_us) {
         convoy_sample_late(sample);
         return NULL;
     }
     uint8_t *row = room != NULL ? room : place->sample;
-    uint64_t begun_us = convoy_now_us();
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
                                    &target, row, &error);
     sample->decode_us = convoy_now_us() - begun_us;

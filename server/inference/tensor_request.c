@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUEST "the request" /* as sentences call the JSON */
+#define REQUEST CONVOY_TENSOR_DOCUMENT_NAME
 
 static int no_memory(struct convoy_error *error)
 {
@@ -24,11 +24,11 @@ static uint64_t row_elements(const struct convoy_model_shape *shape)
     return (uint64_t)shape->channels * shape->height * shape->width;
 }
 
-/* What sentences call item i of a list. */
-static struct convoy_json at(const cJSON *item, const char *list, uint32_t i)
+/* path: what sentences call the item. */
+static struct convoy_json at(const cJSON *item, const char *path)
 {
     struct convoy_json json = {.value = item, .file = REQUEST};
-    snprintf(json.path, sizeof json.path, "%s[%u]", list, i);
+    memcpy(json.path, path, strlen(path) + 1);
     return json;
 }
 
@@ -178,7 +178,7 @@ static int find_data(struct convoy_tensor_request *tensors, const struct convoy_
     /* A shape that lies must not take memory: an element takes two characters. */
     uint64_t elements = convoy_tensor_elements(&tensors->tensor_shape);
     uint64_t bytes = elements * convoy_datatype_bytes(tensors->type);
-    if (tensors->has_data && elements > tensors->cut.data_length)
+    if (tensors->has_data && elements > tensors->document.data_length)
         return convoy_tensor_wrong_count(&tensors->tensor_shape, error);
     if (tensors->region.name != NULL)
         tensors->binary_bytes = tensors->region.bytes;
@@ -197,7 +197,7 @@ static int read_input(struct convoy_tensor_request *tensors, const cJSON *inputs
     if (inputs == NULL || cJSON_GetArraySize(inputs) != 1)
         return convoy_fail(error, -EINVAL, "%s: inputs must be an array of one tensor, '%s'", REQUEST,
                            expected);
-    struct convoy_json input = at(inputs->child, "inputs", 0);
+    struct convoy_json input = at(inputs->child, "inputs[0]");
     int code;
     if (!cJSON_IsObject(input.value))
         return convoy_fail(error, -EINVAL, "%s: inputs[0] must be an object", REQUEST);
@@ -221,9 +221,12 @@ static int read_output(struct convoy_tensor_request *tensors, const cJSON *item,
 {
     const struct convoy_model_shape *shape = tensors->shape;
     struct convoy_tensor_output *output = &tensors->outputs[i];
-    struct convoy_json json = at(item, "outputs", i), parameters;
+    struct convoy_json json, parameters;
     const char *name = NULL;
+    char path[24];
     int code;
+    snprintf(path, sizeof path, "outputs[%u]", i);
+    json = at(item, path);
     if (!cJSON_IsObject(item))
         return convoy_fail(error, -EINVAL, "%s: outputs[%u] must be an object", REQUEST, i);
     *output = (struct convoy_tensor_output){.binary = binary};
@@ -279,20 +282,11 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
     const cJSON *inputs, *outputs;
     bool binary = false;
     unsigned decoder = tensors->decoder;
-    int code = convoy_tensor_cut((const char *)tensors->body, tensors->json_length, &tensors->cut);
+    int code = convoy_tensor_document_read(&tensors->document, (const char *)tensors->body,
+                                           tensors->json_length, error);
     tensors->scaled_decoding = true;
 
-    if (code != 0)
-        return no_memory(error);
-    if (tensors->cut.header_length > CONVOY_TENSOR_REQUEST_MOST_JSON)
-        return convoy_fail(
-            error, -EFBIG,
-            "%s has %zu bytes of JSON besides the tensor's data and %d are read: leave out what is "
-            "not needed",
-            REQUEST, tensors->cut.header_length, CONVOY_TENSOR_REQUEST_MOST_JSON);
-    if ((code = convoy_json_parse(tensors->cut.header, tensors->cut.header_length, REQUEST,
-                                  &tensors->document, error)) != 0 ||
-        (code = convoy_json_root(tensors->document, REQUEST, &root, error)) != 0 ||
+    if (code != 0 || (code = convoy_json_root(tensors->document.root, REQUEST, &root, error)) != 0 ||
         (code = convoy_json_string(&root, "id", &tensors->id, error)) != 0 ||
         (code = convoy_json_object(&root, "parameters", &parameters, error)) != 0 ||
         (code = convoy_json_uint64(&parameters, "timeout", 0, UINT64_C(3600000000), &tensors->timeout_us,
@@ -413,7 +407,7 @@ static int read_files(struct convoy_tensor_request *tensors, const uint8_t *bina
         return no_memory(error);
     if (!tensors->has_data)
         return split_files(tensors, binary, error);
-    return convoy_tensor_files((char *)tensors->body + tensors->cut.data, tensors->cut.data_length,
+    return convoy_tensor_files((char *)tensors->body + tensors->document.data, tensors->document.data_length,
                                &tensors->tensor_shape, tensors->parts, error);
 }
 
@@ -441,9 +435,9 @@ static int convert(struct convoy_tensor_request *tensors, const uint8_t *binary,
     if (tensor == NULL)
         return no_memory(error);
     if (tensors->has_data)
-        code =
-            convoy_tensor_numbers((const char *)tensors->body + tensors->cut.data, tensors->cut.data_length,
-                                  &tensors->tensor_shape, tensors->type, tensor, error);
+        code = convoy_tensor_numbers((const char *)tensors->body + tensors->document.data,
+                                     tensors->document.data_length, &tensors->tensor_shape, tensors->type,
+                                     tensor, error);
     else
         convoy_datatype_to_float(tensors->type, binary, elements, tensor);
     if (code == 0 && is_turned(tensors))
@@ -483,12 +477,9 @@ void convoy_tensor_request_place(struct convoy_tensor_request *tensors,
 
 void convoy_tensor_request_end(struct convoy_tensor_request *tensors)
 {
-    cJSON_Delete(tensors->document);
-    free(tensors->cut.header);
+    convoy_tensor_document_end(&tensors->document);
     free(tensors->parts);
     convoy_buffer_pool_free(tensors->tensor);
-    tensors->document = NULL;
-    tensors->cut.header = NULL;
     tensors->parts = NULL;
     tensors->tensor = NULL;
 }

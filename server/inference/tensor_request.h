@@ -12,7 +12,7 @@
 #include "server/inference/datatype.h"
 #include "server/inference/inference_request.h"
 #include "server/inference/shared_memory.h"
-#include "server/inference/tensor_cut.h"
+#include "server/inference/tensor_document.h"
 #include "server/inference/tensor_text.h"
 
 #include <cjson/cJSON.h>
@@ -21,10 +21,6 @@
 #include <stdint.h>
 
 #define CONVOY_TENSOR_REQUEST_OUTPUTS 16 /* as many as a model has, convoy_model_shape */
-
-/* Bytes of JSON besides the data. A request has some hundred. A parser's objects take forty times as much as
- * their text, and live until the answer is out. */
-#define CONVOY_TENSOR_REQUEST_MOST_JSON 65536
 
 /* A stretch of a registered region of shared memory. */
 struct convoy_tensor_region {
@@ -65,8 +61,7 @@ struct convoy_tensor_request {
     void *tensor;
 
     /* Its own. */
-    cJSON *document;
-    struct convoy_tensor_cut cut;
+    struct convoy_tensor_document document;
     enum convoy_datatype type;
     struct convoy_tensor_shape tensor_shape;
     bool has_data;         /* "data" in the JSON; else it is binary, behind the JSON or in region */

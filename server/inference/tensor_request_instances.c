@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#define REQUEST "the request" /* as sentences call the JSON */
+#define REQUEST CONVOY_TENSOR_DOCUMENT_NAME
 #define EXAMPLE "send {\"instances\": [{\"b64\": \"<image file>\"}]}, or nested arrays of numbers"
 
 /* What the array holds, as far as that can be said without reading it. */
@@ -102,12 +102,12 @@ static int choose_shape(struct convoy_tensor_request *tensors, const struct look
 
 static int read_instances(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
-    const char *text = (const char *)tensors->body + tensors->cut.data;
+    const char *text = (const char *)tensors->body + tensors->document.data;
     struct look look;
 
-    if (tensors->cut.data_length == 0)
+    if (tensors->document.data_length == 0)
         return convoy_fail(error, -EINVAL, "%s lacks 'instances': " EXAMPLE, REQUEST);
-    look_at(text, tensors->cut.data_length, &look);
+    look_at(text, tensors->document.data_length, &look);
     if (*text != '[' || look.count == 0)
         return convoy_fail(error, -EINVAL, "%s: instances must be an array that is not empty: " EXAMPLE,
                            REQUEST);
@@ -120,7 +120,7 @@ static int read_instances(struct convoy_tensor_request *tensors, struct convoy_e
     tensors->has_data = true;
     int code = choose_shape(tensors, &look, error);
     /* An element takes two characters: a few brackets must not take memory. */
-    if (code == 0 && convoy_tensor_elements(&tensors->tensor_shape) > tensors->cut.data_length)
+    if (code == 0 && convoy_tensor_elements(&tensors->tensor_shape) > tensors->document.data_length)
         code = convoy_tensor_wrong_count(&tensors->tensor_shape, error);
     return code;
 }
@@ -128,19 +128,11 @@ static int read_instances(struct convoy_tensor_request *tensors, struct convoy_e
 int convoy_tensor_request_read_instances(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
     struct convoy_json root;
-    int code = convoy_tensor_cut_instances((const char *)tensors->body, tensors->json_length, &tensors->cut);
+    int code = convoy_tensor_document_read_instances(&tensors->document, (const char *)tensors->body,
+                                                     tensors->json_length, error);
 
     tensors->scaled_decoding = true; /* as the configuration says: there is no parameter */
-    if (code != 0)
-        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
-    if (tensors->cut.header_length > CONVOY_TENSOR_REQUEST_MOST_JSON)
-        return convoy_fail(
-            error, -EFBIG,
-            "%s has %zu bytes of JSON besides its instances and %d are read: leave out what is not needed",
-            REQUEST, tensors->cut.header_length, CONVOY_TENSOR_REQUEST_MOST_JSON);
-    if ((code = convoy_json_parse(tensors->cut.header, tensors->cut.header_length, REQUEST,
-                                  &tensors->document, error)) != 0 ||
-        (code = convoy_json_root(tensors->document, REQUEST, &root, error)) != 0 ||
+    if (code != 0 || (code = convoy_json_root(tensors->document.root, REQUEST, &root, error)) != 0 ||
         (code = read_instances(tensors, error)) != 0)
         return code == -EFBIG || code == -ENOMEM ? code : -EINVAL;
     tensors->output_count = tensors->shape->output_count;

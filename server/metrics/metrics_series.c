@@ -3,6 +3,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/utf8.h"
+#include "server/config/model_name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,12 +81,14 @@ static struct convoy_series *series_or_new(struct convoy_metrics *metrics, enum 
     return series;
 }
 
-static void add_to_series(struct convoy_metrics *metrics, enum convoy_family family, const char *labels,
-                          uint64_t amount)
+/* Returns what it counted in, NULL where that was made here or cannot be made. */
+static struct convoy_series *add_to_series(struct convoy_metrics *metrics, enum convoy_family family,
+                                           const char *labels, uint64_t amount)
 {
     struct convoy_series *series = series_or_new(metrics, family, labels, amount);
     if (series != NULL)
         convoy_metrics_add(&series->value, amount);
+    return series;
 }
 
 static void set_series(struct convoy_metrics *metrics, enum convoy_family family, const char *labels,
@@ -104,14 +107,47 @@ void convoy_metrics_key(struct convoy_metrics *metrics, const char *key, const c
     add_to_series(metrics, CONVOY_FAMILY_KEY_REQUESTS, labels, 1);
 }
 
+/* What a thread counted last. A series stays as long as its metrics; the seed tells these from others that
+ * were at the same address. */
+struct counted {
+    struct convoy_series *series; /* NULL: nothing */
+    const struct convoy_metrics *metrics;
+    uint64_t seed;
+    int status;
+    char model[CONVOY_MODEL_NAME_BYTES + 1], route[64];
+};
+
+static bool is_counted(const struct counted *last, const struct convoy_metrics *metrics, const char *model,
+                       const char *route, int status)
+{
+    return last->series != NULL && last->metrics == metrics && last->seed == metrics->hash_seed &&
+           last->status == status && strcmp(last->model, model) == 0 && strcmp(last->route, route) == 0;
+}
+
+/* Most requests are like the one before: for them no label is written and no series looked up. */
 void convoy_metrics_request(struct convoy_metrics *metrics, const char *model, const char *route, int status)
 {
+    static _Thread_local struct counted last;
     char labels[CONVOY_LABEL_BYTES] = "", number[16];
+    if (is_counted(&last, metrics, model, route, status)) {
+        convoy_metrics_add(&last.series->value, 1);
+        return;
+    }
     snprintf(number, sizeof number, "%d", status);
     convoy_metrics_label(labels, sizeof labels, "model", model);
     convoy_metrics_label(labels, sizeof labels, "route", route);
     convoy_metrics_label(labels, sizeof labels, "status", number);
-    add_to_series(metrics, CONVOY_FAMILY_REQUESTS, labels, 1);
+    last.series = add_to_series(metrics, CONVOY_FAMILY_REQUESTS, labels, 1);
+    size_t model_bytes = strlen(model) + 1, route_bytes = strlen(route) + 1;
+    if (model_bytes > sizeof last.model || route_bytes > sizeof last.route)
+        last.series = NULL;
+    if (last.series == NULL)
+        return;
+    last.metrics = metrics;
+    last.seed = metrics->hash_seed;
+    last.status = status;
+    memcpy(last.model, model, model_bytes);
+    memcpy(last.route, route, route_bytes);
 }
 
 /* device="NAME", perhaps model="NAME", and a last label unless it is NULL. */

@@ -65,29 +65,34 @@ static enum convoy_output_activation activation_of(const struct convoy_model_rec
                                                                         : CONVOY_ACTIVATION_SOFTMAX;
 }
 
-void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_model_view *view)
+static void hold(struct convoy_model_record *model, struct convoy_labels *labels)
 {
-    *view = (struct convoy_model_view){.model = model,
-                                       .state = model->state,
-                                       .evicted = model->evicted,
-                                       .shape = model->shape,
-                                       .labels = model->labels};
-    memcpy(view->reason, model->reason, sizeof view->reason);
-    convoy_model_view_hold(view);
-    if (model->config != NULL) {
-        view->activation = activation_of(model);
-        view->threshold = model->config->threshold;
-        convoy_model_input_resizing(&model->config->input, model->shape.height, model->shape.width,
-                                    &view->resizing);
-        view->max_delay_us = model->config->batching.max_delay_us;
-    }
+    convoy_model_hold(model);
+    if (labels != NULL)
+        atomic_fetch_add(&labels->holders, 1);
 }
 
-void convoy_model_view_hold(struct convoy_model_view *view)
+/* Every request makes a view, under the registry's lock: no byte of it is written twice. */
+void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_model_view *view)
 {
-    convoy_model_hold(view->model);
-    if (view->labels != NULL)
-        atomic_fetch_add(&view->labels->holders, 1);
+    hold(model, model->labels);
+    view->model = model;
+    view->state = model->state;
+    view->evicted = model->evicted;
+    view->labels = model->labels;
+    memcpy(view->reason, model->reason, sizeof view->reason);
+    memcpy(&view->shape, &model->shape, sizeof view->shape);
+    view->activation = CONVOY_ACTIVATION_NONE;
+    view->threshold = 0;
+    view->max_delay_us = 0;
+    view->resizing = (struct convoy_resizing){0};
+    if (model->config == NULL)
+        return;
+    view->activation = activation_of(model);
+    view->threshold = model->config->threshold;
+    view->max_delay_us = model->config->batching.max_delay_us;
+    convoy_model_input_resizing(&model->config->input, model->shape.height, model->shape.width,
+                                &view->resizing);
 }
 
 void convoy_model_view_end(struct convoy_model_view *view)

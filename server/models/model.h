@@ -128,8 +128,6 @@ struct convoy_model_view {
 void convoy_model_hold(struct convoy_model_record *model);
 void convoy_model_release(struct convoy_model_record *model); /* NULL is allowed */
 
-/* For a copy of view: one more call of convoy_model_view_end() is due. */
-void convoy_model_view_hold(struct convoy_model_view *view);
 void convoy_model_view_end(struct convoy_model_view *view);
 /* The label of class index; valid until convoy_model_view_end(). A class beyond the table has its number as
  * label, written into buffer (at least 16 bytes). */

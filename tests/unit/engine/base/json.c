@@ -244,6 +244,30 @@ Test(json, nested_keys_are_named_by_their_path, .fini = close_text)
     cr_assert_not(convoy_json_has(&absent, "tls"));
 }
 
+/* Keys that begin alike, an empty one, and what has no key. */
+Test(json, values_are_found_by_their_whole_key)
+{
+    cJSON *document;
+    struct convoy_json root;
+    uint32_t number = 0;
+    cr_assert_eq(
+        parse("{\"abc\": 1, \"ab\": 2, \"\": 3, \"list\": [4, {\"ab\": 5}], \"text\": \"ab\"}", &document),
+        0);
+    cr_assert_eq(convoy_json_root(document, "a.json", &root, &error), 0);
+    cr_assert_eq(convoy_json_uint32(&root, "ab", 0, 9, &number, &error), 0);
+    cr_assert_eq(number, 2);
+    cr_assert_eq(convoy_json_uint32(&root, "", 0, 9, &number, &error), 0);
+    cr_assert_eq(number, 3);
+    cr_assert_not(convoy_json_has(&root, "a"));
+    cr_assert_not(convoy_json_has(&root, "Ab"));
+    struct convoy_json list = {.value = cJSON_GetObjectItem(document, "list"), .file = "a.json"};
+    cr_assert_not(convoy_json_has(&list, "ab"));
+    cr_assert_not(convoy_json_has(&list, ""));
+    struct convoy_json text = {.value = cJSON_GetObjectItem(document, "text"), .file = "a.json"};
+    cr_assert_not(convoy_json_has(&text, "ab"));
+    cJSON_Delete(document);
+}
+
 Test(json, unknown_keys_are_refused, .fini = close_text)
 {
     static const char *const known[] = {"listen", "http", NULL}, *const inner[] = {"threads", NULL};

@@ -592,6 +592,54 @@ Test(metrics, nothing_is_lost_and_histograms_hold_together_under_threads, .timeo
                  THREADS * ROUNDS / 100);
 }
 
+/* Of requests in a row, each differs from the one before in one thing only. */
+Test(metrics, requests_that_differ_are_counted_apart)
+{
+    char route[64] = "/a", long_name[200], line[300];
+    memset(long_name, 'm', sizeof long_name);
+    long_name[sizeof long_name - 1] = '\0';
+    for (int i = 0; i < 3; i++) {
+        struct convoy_metrics *others = convoy_metrics_new();
+        for (int j = 0; j < 3; j++)
+            convoy_metrics_request(metrics, "m", route, 200);
+        convoy_metrics_request(others, "m", route, 200);
+        convoy_metrics_request(metrics, "n", route, 200);
+        convoy_metrics_request(metrics, "n", route, 503);
+        route[1] = 'b';
+        convoy_metrics_request(metrics, "n", route, 503);
+        convoy_metrics_request(metrics, long_name, route, 503);
+        convoy_metrics_request(metrics, long_name, route, 503);
+        long_name[198] = '\0';
+        convoy_metrics_request(metrics, long_name, route, 503);
+        long_name[198] = 'm';
+        route[1] = 'a';
+        convoy_metrics_free(others);
+    }
+    render();
+    assert_line("convoyd_requests_total{model=\"m\",route=\"/a\",status=\"200\"} 9");
+    assert_line("convoyd_requests_total{model=\"n\",route=\"/a\",status=\"200\"} 3");
+    assert_line("convoyd_requests_total{model=\"n\",route=\"/a\",status=\"503\"} 3");
+    assert_line("convoyd_requests_total{model=\"n\",route=\"/b\",status=\"503\"} 3");
+    snprintf(line, sizeof line, "convoyd_requests_total{model=\"%s\",route=\"/b\",status=\"503\"} 6",
+             long_name);
+    assert_line(line);
+    cr_assert_eq(count_of("convoyd_requests_total{"), 6);
+}
+
+/* Memory is used again: what was counted before at an address is not what is there now. */
+Test(metrics, requests_are_counted_in_the_metrics_that_are_there)
+{
+    for (int i = 0; i < 3; i++) {
+        close_metrics();
+        text = NULL;
+        open_metrics();
+        for (int j = 0; j < 2; j++)
+            convoy_metrics_request(metrics, "m", "/a", 200);
+        render();
+        assert_line("convoyd_requests_total{model=\"m\",route=\"/a\",status=\"200\"} 2");
+    }
+}
+
 Test(metrics, a_mistaken_label_cannot_fill_memory, .timeout = 60)
 {
     char route[32];
