@@ -15,12 +15,12 @@ enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP, CONVOY_FIT_PAD };
  * CONVOY_FILTER_NEAREST, are decoded whole. */
 enum convoy_scaled_decoding { CONVOY_SCALED_OFF, CONVOY_SCALED_AUTO, CONVOY_SCALED_ALWAYS };
 
-/* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B, 4 for these and alpha. */
 /* A row that is read as soon as it is decoded begins so many bytes behind what malloc() gives: libjpeg-turbo
  * writes lines that begin at a multiple of 16 or 32 bytes past the caches, from where they have to come back.
  * For an image of 32 x 32 pixels that was a seventh of the decoding. */
 #define CONVOY_IMAGE_ROW_OFFSET 8
 
+/* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B, 4 for these and alpha. */
 struct convoy_image_target {
     int width, height;
     int channels;
