@@ -1,5 +1,7 @@
 #include "engine/base/json_plain.h"
 
+#include "engine/base/json_space.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,9 +26,7 @@ struct reader {
 
 static void skip_space(struct reader *reader)
 {
-    while (reader->at < reader->end &&
-           (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
-        reader->at++;
+    reader->at = convoy_json_skip_space(reader->at, reader->end);
 }
 
 /* Passes over c, if it is what comes next. */

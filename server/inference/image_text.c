@@ -1,5 +1,6 @@
 #include "server/inference/image_text.h"
 
+#include "engine/base/json_space.h"
 #include "server/inference/base64.h"
 
 #include <errno.h>
@@ -11,9 +12,7 @@
 
 static char *skip_space(char *at, const char *end)
 {
-    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
-        at++;
-    return at;
+    return at + (convoy_json_skip_space(at, end) - at);
 }
 
 /* Passes over c and the space before it; false where something else stands. */

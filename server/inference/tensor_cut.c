@@ -1,5 +1,7 @@
 #include "server/inference/tensor_cut.h"
 
+#include "engine/base/json_space.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,9 +17,7 @@ struct walk {
 
 static void skip_space(struct walk *walk)
 {
-    while (walk->at < walk->end &&
-           (*walk->at == ' ' || *walk->at == '\t' || *walk->at == '\r' || *walk->at == '\n'))
-        walk->at++;
+    walk->at = convoy_json_skip_space(walk->at, walk->end);
 }
 
 /* The next character that is no space, if it is c, is passed over. */

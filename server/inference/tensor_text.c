@@ -1,5 +1,6 @@
 #include "server/inference/tensor_text.h"
 
+#include "engine/base/json_space.h"
 #include "server/inference/base64.h"
 
 #include <errno.h>
@@ -32,9 +33,7 @@ typedef int read_element(struct reader *reader, void *context);
 
 static void skip_space(struct reader *reader)
 {
-    while (reader->at < reader->end &&
-           (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
-        reader->at++;
+    reader->at += convoy_json_skip_space(reader->at, reader->end) - reader->at;
 }
 
 /* What sentences call the data. */
