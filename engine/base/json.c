@@ -237,14 +237,9 @@ int convoy_json_load(const char *path, cJSON **document, struct convoy_error *er
 
 /* ---- Reading ---- */
 
-/* As cJSON_GetObjectItemCaseSensitive(), without a call for each key that begins otherwise. */
 static const cJSON *get(const struct convoy_json *object, const char *key)
 {
-    const cJSON *item = object->value != NULL ? object->value->child : NULL;
-    while (item != NULL && item->string != NULL &&
-           (item->string[0] != key[0] || strcmp(item->string, key) != 0))
-        item = item->next;
-    return item != NULL && item->string != NULL ? item : NULL; /* what is in an array has no key */
+    return object->value != NULL ? cJSON_GetObjectItemCaseSensitive(object->value, key) : NULL;
 }
 
 /* "file: path.key must be EXPECTED, found ..." */
