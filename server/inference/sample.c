@@ -14,8 +14,7 @@
 /* What a thread needs to decode; freed when the thread ends. */
 struct place {
     struct convoy_image_scratch *scratch;
-    uint8_t *memory;
-    uint8_t *sample; /* CONVOY_IMAGE_ROW_OFFSET into memory */
+    uint8_t *memory; /* the row begins CONVOY_IMAGE_ROW_OFFSET behind */
     size_t row_capacity;
 };
 
@@ -56,7 +55,6 @@ static struct place *place_for(size_t row_bytes)
         free(place->memory);
         place->memory = malloc(row_bytes + CONVOY_IMAGE_ROW_OFFSET);
         place->row_capacity = place->memory == NULL ? 0 : row_bytes;
-        place->sample = place->memory == NULL ? NULL : place->memory + CONVOY_IMAGE_ROW_OFFSET;
     }
     return place->scratch != NULL && place->row_capacity >= row_bytes ? place : NULL;
 }
@@ -145,7 +143,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         convoy_sample_late(sample);
         return NULL;
     }
-    uint8_t *row = room != NULL ? room : place->sample;
+    uint8_t *row = room != NULL ? room : place->memory + CONVOY_IMAGE_ROW_OFFSET;
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
                                    &target, row, &error);
     sample->decode_us = convoy_now_us() - begun_us;
@@ -174,8 +172,8 @@ static const uint8_t *interleave(const struct convoy_model_shape *shape, struct 
         return NULL;
     }
     convoy_image_interleave(sample->part.bytes, shape->channels, (size_t)shape->height * shape->width,
-                            place->sample);
-    return place->sample;
+                            place->memory + CONVOY_IMAGE_ROW_OFFSET);
+    return place->memory + CONVOY_IMAGE_ROW_OFFSET;
 }
 
 const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,

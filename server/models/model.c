@@ -65,27 +65,17 @@ static enum convoy_output_activation activation_of(const struct convoy_model_rec
                                                                         : CONVOY_ACTIVATION_SOFTMAX;
 }
 
-static void hold(struct convoy_model_record *model, struct convoy_labels *labels)
-{
-    convoy_model_hold(model);
-    if (labels != NULL)
-        atomic_fetch_add(&labels->holders, 1);
-}
-
-/* Every request makes a view, under the registry's lock: no byte of it is written twice. */
 void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_model_view *view)
 {
-    hold(model, model->labels);
-    view->model = model;
-    view->state = model->state;
-    view->evicted = model->evicted;
-    view->labels = model->labels;
+    *view = (struct convoy_model_view){.model = model,
+                                       .state = model->state,
+                                       .evicted = model->evicted,
+                                       .shape = model->shape,
+                                       .labels = model->labels};
     memcpy(view->reason, model->reason, sizeof view->reason);
-    memcpy(&view->shape, &model->shape, sizeof view->shape);
-    view->activation = CONVOY_ACTIVATION_NONE;
-    view->threshold = 0;
-    view->max_delay_us = 0;
-    view->resizing = (struct convoy_resizing){0};
+    convoy_model_hold(model);
+    if (view->labels != NULL)
+        atomic_fetch_add(&view->labels->holders, 1);
     if (model->config == NULL)
         return;
     view->activation = activation_of(model);
