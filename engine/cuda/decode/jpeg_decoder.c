@@ -14,11 +14,11 @@
 #define LIBRARY_BYTES ((uint64_t)1 << 30)
 /* Of rows, for each task; networks of larger ones take pixels. */
 #define ROWS_BYTES ((size_t)256 << 20)
+#define FEW_ROOMS  4
 /* Of rows, in all rooms: where they would be more, there are FEW_ROOMS. Tests are compiled with less. */
 #ifndef CONVOY_JPEG_ROOMS_BYTES
 #define CONVOY_JPEG_ROOMS_BYTES (FEW_ROOMS * ROWS_BYTES)
 #endif
-#define FEW_ROOMS 4
 
 struct worker {
     struct convoy_jpeg_decoder *decoder;
@@ -434,11 +434,11 @@ static int take_known(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_ta
     return failed ? failed : CONVOY_CUDA(error, cudaEventSynchronize, (task->room->taken));
 }
 
-/* Each state takes one task until the check has ended. */
-static void check_begins(struct convoy_jpeg_decoder *decoder, bool begins)
+/* While it is checking, each state takes one task. */
+static void set_checking(struct convoy_jpeg_decoder *decoder, bool checking)
 {
     pthread_mutex_lock(&decoder->lock);
-    decoder->checking = begins;
+    decoder->checking = checking;
     for (int i = 0; i < CONVOY_JPEG_STATES; i++)
         decoder->workers[i].checked = false;
     pthread_mutex_unlock(&decoder->lock);
@@ -453,7 +453,7 @@ int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy
     bool undecoded = false;
     int result = 1;
     convoy_jpeg_known_fill(input);
-    check_begins(decoder, true);
+    set_checking(decoder, true);
     for (int i = 0; i < CONVOY_JPEG_STATES; i++) {
         tasks[i] = (struct convoy_jpeg_task){.input = input,
                                              .input_bytes = sizeof(input),
@@ -465,7 +465,7 @@ int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy
     }
     for (int i = 0; i < CONVOY_JPEG_STATES; i++)
         convoy_jpeg_decoder_wait(decoder, &tasks[i]);
-    check_begins(decoder, false);
+    set_checking(decoder, false);
     for (int i = 0; i < CONVOY_JPEG_STATES; i++) {
         if (tasks[i].code != 0) {
             *error = tasks[i].error;
