@@ -364,9 +364,13 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     bench->seconds = wanted->seconds;
     int code = convoy_worker_process_prepare(&bench->process, &group->loop, device, 1, bench->streams,
                                              cache_dir, &events, bench, error);
+    if (tune == NULL)
+        tune = "on";
     bench->process.link = group->link;
+    bench->process.of = CONVOY_OF_ALL;
+    bench->process.tune = tune;
     if (code == 0)
-        code = convoy_worker_process_start(&bench->process, backend, tune != NULL ? tune : "on", error);
+        code = convoy_worker_process_start(&bench->process, backend, tune, error);
     if (code != 0)
         return code;
     uv_timer_init(&group->loop, &bench->watch);

@@ -126,8 +126,9 @@ many_rows() {
     for kind in pixels floats; do
       IMAGE=$work/$kind drive "http://127.0.0.1:$least_port/" "$connections" "$seconds" | awk '{ print $1 * 256 }' >>"$work/$kind.least"
     done
-    "$build/bin/bench_channel_rate" "$backend" "models/$model/1/model.onnx" 256 8 3 "$seconds" "$work" 2>"$work/log" |
-      "$python" -c 'import json, sys; print(json.load(sys.stdin)["images_per_s"])' >>"$work/channel"
+    "$build/bin/bench_channel_rate" "$backend" "models/$model/1/model.onnx" 256 8 3 "$seconds" "$work" >"$work/line" 2>"$work/log" ||
+      die "bench_channel_rate: $(tail -n 3 "$work/log")"
+    "$python" -c 'import json, sys; print(json.load(sys.stdin)["images_per_s"])' <"$work/line" >>"$work/channel"
     # shellcheck disable=SC2046 # process ids
     kill -CONT "$worker" $(with_front "$daemon")
   done
