@@ -12,6 +12,7 @@ _Static_assert(CONVOY_BATCHER_WORKERS <= 64, "to_ring has a bit for each worker"
 
 void convoy_batcher_unlock(struct convoy_batcher *batcher)
 {
+    convoy_batcher_do_asked(batcher);
     uint64_t to_ring = batcher->to_ring;
     batcher->to_ring = 0;
     pthread_mutex_unlock(&batcher->lock);
@@ -39,9 +40,10 @@ static void free_memory(struct convoy_batcher *batcher)
 int convoy_batcher_new(uint32_t models, uint32_t workers, uint32_t writers, struct convoy_metrics *metrics,
                        struct convoy_batcher **result, struct convoy_error *error)
 {
-    struct convoy_batcher *batcher = calloc(1, sizeof *batcher);
+    struct convoy_batcher *batcher = aligned_alloc(_Alignof(struct convoy_batcher), sizeof *batcher);
     if (batcher == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the batcher");
+    memset(batcher, 0, sizeof *batcher);
     batcher->queues = aligned_alloc(_Alignof(struct model_queue), (models + 1) * sizeof *batcher->queues);
     batcher->workers = calloc(workers, sizeof *batcher->workers);
     batcher->parked = calloc(models + 1, sizeof *batcher->parked);

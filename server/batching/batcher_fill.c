@@ -32,7 +32,7 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     if (number == NO_SLOT)
         return NO_SLOT;
     struct worker_slot *slot = &worker->slots[number];
-    memset(slot, 0, offsetof(struct worker_slot, unwritten));
+    memset(slot, 0, offsetof(struct worker_slot, state));
     slot->state = SLOT_OPEN;
     slot->model = item->model;
     slot->layout = item->layout;
@@ -182,19 +182,34 @@ void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slo
         all_written(worker, slot);
 }
 
+/* Rows of a slot that were committed without the lock. */
+struct commitment {
+    struct batcher_work work;
+    struct convoy_worker_slots *worker;
+    struct worker_slot *slot;
+};
+
 /* A slot with written rows, for which its worker has time, takes no more: else threads that write or hold
  * rows of it one after the other could keep it from leaving until it is full. It leaves with the last of
  * those. */
-static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
+static void seal(struct batcher_work *work)
 {
-    pthread_mutex_lock(&worker->batcher->lock);
+    struct commitment *commitment = (struct commitment *)work;
+    struct convoy_worker_slots *worker = commitment->worker;
+    struct worker_slot *slot = commitment->slot;
     /* It may be another slot by now, which then leaves a little earlier. */
     if (slot->state == SLOT_OPEN && atomic_load(&slot->unwritten) > 0 &&
         atomic_load(running_of(worker, slot->layout)) < atomic_load(&worker->streams)) {
         slot->state = SLOT_SEALED;
         worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
     }
-    convoy_batcher_unlock(worker->batcher);
+}
+
+/* The last rows are written: the slot may leave. It may be another slot by now: then this does nothing. */
+static void leave(struct batcher_work *work)
+{
+    struct commitment *commitment = (struct commitment *)work;
+    all_written(commitment->worker, commitment->slot);
 }
 
 /* Commits rows without the lock, where nothing waits for them: others still write theirs, or the worker has
@@ -207,13 +222,13 @@ void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct w
     enum convoy_input_layout layout = slot->layout; /* before it may be another slot */
     bool last = atomic_fetch_sub(&slot->unwritten, rows) == rows;
     uint32_t running = atomic_load(running_of(worker, layout));
-    if (!last && running < atomic_load(&worker->streams))
-        seal(worker, slot);
-    if (!last || running > convoy_worker_slots_most(worker, layout))
-        return;
-    pthread_mutex_lock(&worker->batcher->lock);
-    all_written(worker, slot); /* it may be another slot by now: then this does nothing */
-    convoy_batcher_unlock(worker->batcher);
+    struct commitment commitment = {.worker = worker, .slot = slot};
+    if (last && running <= convoy_worker_slots_most(worker, layout))
+        commitment.work.run = leave;
+    else if (!last && running < atomic_load(&worker->streams) && slot->state == SLOT_OPEN)
+        commitment.work.run = seal;
+    if (commitment.work.run != NULL)
+        convoy_batcher_run(worker->batcher, &commitment.work);
 }
 
 bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride)
@@ -233,50 +248,108 @@ bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t
 }
 
 /* Gives rows (then *where is their worker) or a place among the parked (then NULL) to the first of n items;
- * returns to how many, or a negative errno when to none. The lock is dropped while a row is copied. */
+ * returns to how many, or a negative errno when to none. 0: the item is to be parked, and its row is to be
+ * kept before, which takes too long under the lock. */
 static int place(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
                  struct convoy_worker_slots **where)
 {
     struct convoy_item *item = items[0];
     struct model_queue *queue = queue_of(batcher, item->model);
+    /* Behind those that wait already, or a stream of new images would starve them; ahead of those that
+     * are less urgent. */
+    const struct convoy_item *waits = convoy_parked_next(queue);
+    bool first =
+        waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
+    uint32_t got;
     *where = NULL;
-    for (;;) {
-        /* Behind those that wait already, or a stream of new images would starve them; ahead of those that
-         * are less urgent. */
-        const struct convoy_item *waits = convoy_parked_next(queue);
-        bool first =
-            waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
-        uint32_t got;
-        if (atomic_load(&batcher->stopped))
-            return -ECANCELED;
-        if (atomic_load(&queue->admission.gone))
-            return -ENODEV;
-        if (item->layout == CONVOY_LAYOUT_JPEG &&
-            (!queue->takes_files || convoy_file_room(item) > convoy_batcher_file_bytes(batcher)))
-            return -EBADMSG;
-        if (item->group->deadline_us <= item->submitted_us)
-            return -ETIMEDOUT;
-        if (first && (got = convoy_batcher_reserve(batcher, items, n, where)) > 0) {
-            convoy_item_group_join(batcher, items, got);
-            return (int)got;
-        }
-        if (item->source_stays || item->kept_row != NULL) {
-            convoy_item_link_parked(batcher, item, &queue->parked[item->priority]);
-            convoy_item_group_join(batcher, items, 1);
-            return 1;
-        }
-        convoy_batcher_unlock(batcher);
-        bool kept = convoy_item_keep_row(item, NULL, queue->input_stride[item->layout]);
-        pthread_mutex_lock(&batcher->lock);
-        if (!kept)
-            return -ENOMEM;
+    if (atomic_load(&batcher->stopped))
+        return -ECANCELED;
+    if (atomic_load(&queue->admission.gone))
+        return -ENODEV;
+    if (item->layout == CONVOY_LAYOUT_JPEG &&
+        (!queue->takes_files || convoy_file_room(item) > convoy_batcher_file_bytes(batcher)))
+        return -EBADMSG;
+    if (item->group->deadline_us <= item->submitted_us)
+        return -ETIMEDOUT;
+    if (first && (got = convoy_batcher_reserve(batcher, items, n, where)) > 0) {
+        convoy_item_group_join(batcher, items, got);
+        return (int)got;
     }
+    if (!item->source_stays && item->kept_row == NULL)
+        return 0;
+    convoy_item_link_parked(batcher, item, &queue->parked[item->priority]);
+    convoy_item_group_join(batcher, items, 1);
+    return 1;
+}
+
+/* Items of one kind that are submitted, and how far that is. */
+struct submission {
+    struct batcher_work work;
+    struct convoy_batcher *batcher;
+    struct model_queue *queue;
+    struct convoy_item *const *items;
+    uint32_t n, placed;
+    uint32_t run; /* the last of those that are placed: they have rows at `worker`, unless it is NULL */
+    struct convoy_worker_slots *worker;
+    struct worker_slot *slot;
+    uint8_t *kept; /* of the run's first item, which got a row after all */
+    bool entered;  /* its items are counted */
+    bool keeps;    /* the next item's row is to be kept before it is placed */
+    int status;    /* of those that are not placed, when none will be */
+};
+
+static void enter(struct submission *submission)
+{
+    struct convoy_batcher *batcher = submission->batcher;
+    submission->entered = true;
+    batcher->pending += submission->n;
+    if (submission->queue->waiting == 0) {
+        convoy_fair_queue_enter(&submission->queue->fair, batcher->virtual_us);
+        convoy_parked_reorder(batcher, submission->queue);
+    }
+    submission->queue->waiting +=
+        submission->n; /* before the lock is dropped: the worker may have the rows by then */
+}
+
+/* Places items until some have rows, which their thread is to write, or all are placed, or one cannot be. */
+static void place_some(struct batcher_work *work)
+{
+    struct submission *submission = (struct submission *)work;
+    struct convoy_batcher *batcher = submission->batcher;
+    struct convoy_item *const *items = submission->items;
+    int got = submission->status == 0 ? 1 : submission->status;
+    if (!submission->entered)
+        enter(submission);
+    submission->worker = NULL;
+    while (got > 0 && submission->worker == NULL && submission->placed < submission->n) {
+        got = place(batcher, items + submission->placed, submission->n - submission->placed,
+                    &submission->worker);
+        submission->run = got > 0 ? (uint32_t)got : 0;
+        submission->placed += submission->run;
+    }
+    submission->keeps = got == 0;
+    if (submission->worker != NULL) {
+        struct convoy_item *first = items[submission->placed - submission->run];
+        submission->slot = &submission->worker->slots[first->slot];
+        submission->kept = first->kept_row; /* the item may be done once its row is committed */
+        first->kept_row = NULL;
+    }
+    if (got >= 0)
+        return;
+    uint32_t left = submission->n - submission->placed;
+    submission->status = got;
+    submission->queue->waiting -= left;
+    convoy_queue_add(submission->queue, items[submission->placed]->priority, -(int64_t)left);
+    batcher->pending -= left;
 }
 
 void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
 {
-    struct model_queue *queue = queue_of(batcher, items[0]->model);
-    struct convoy_worker_slots *worker;
+    struct submission submission = {.work.run = place_some,
+                                    .batcher = batcher,
+                                    .queue = queue_of(batcher, items[0]->model),
+                                    .items = items,
+                                    .n = n};
     uint64_t now = convoy_now_us();
     for (uint32_t i = 0; i < n; i++) {
         struct convoy_item *item = items[i];
@@ -290,40 +363,27 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         item->slot = NO_SLOT;
         item->submitted_us = now;
     }
-    pthread_mutex_lock(&batcher->lock);
-    batcher->pending += n;
-    if (queue->waiting == 0) {
-        convoy_fair_queue_enter(&queue->fair, batcher->virtual_us);
-        convoy_parked_reorder(batcher, queue);
-    }
-    queue->waiting += n; /* before the lock is dropped: the worker may have the rows by then */
-    uint32_t placed = 0;
-    int got = 0;
-    while (placed < n && (got = place(batcher, items + placed, n - placed, &worker)) > 0) {
-        struct convoy_item *const *run = items + placed;
-        placed += (uint32_t)got;
-        if (worker == NULL)
+    while (submission.placed < n) {
+        convoy_batcher_run(batcher, &submission.work);
+        if (submission.keeps) {
+            struct convoy_item *next = items[submission.placed];
+            uint64_t stride = submission.queue->input_stride[next->layout];
+            submission.status = convoy_item_keep_row(next, NULL, stride) ? 0 : -ENOMEM;
             continue;
-        struct worker_slot *slot = &worker->slots[run[0]->slot];
-        uint8_t *kept = run[0]->kept_row; /* got a row after all; the item may be done once it is committed */
-        run[0]->kept_row = NULL;
-        convoy_batcher_unlock(batcher);
-        convoy_batcher_write(batcher, worker, run, (uint32_t)got);
-        free(kept);
-        convoy_batcher_commit_held(worker, slot, (uint32_t)got);
-        if (placed == n)
-            return;
-        pthread_mutex_lock(&batcher->lock);
+        }
+        if (submission.status != 0)
+            break;
+        if (submission.worker == NULL)
+            continue;
+        convoy_batcher_write(batcher, submission.worker, items + (submission.placed - submission.run),
+                             submission.run);
+        free(submission.kept);
+        convoy_batcher_commit_held(submission.worker, submission.slot, submission.run);
     }
-    queue->waiting -= n - placed;
-    if (placed < n)
-        convoy_queue_add(queue, items[placed]->priority, -(int64_t)(n - placed));
-    batcher->pending -= n - placed;
-    convoy_batcher_unlock(batcher);
-    for (; placed < n; placed++) {
-        convoy_item_forget_row(items[placed]);
-        items[placed]->status = got;
-        items[placed]->finished_us = now;
-        items[placed]->done(items[placed]);
+    for (uint32_t i = submission.placed; i < n; i++) {
+        convoy_item_forget_row(items[i]);
+        items[i]->status = submission.status;
+        items[i]->finished_us = now;
+        items[i]->done(items[i]);
     }
 }

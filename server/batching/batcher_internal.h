@@ -1,6 +1,7 @@
 /* What the files of the batcher share. Everything here is guarded by batcher->lock unless said otherwise.
  *
  * batcher.c               the batcher, models' queues, admission
+ * batcher_combine.c       short work under the lock that threads do for each other
  * batcher_fill.c          gives images rows, or parks them
  * batcher_hold.c          rows that a thread commits together
  * batcher_parked.c        parked images, and the threads that write their rows
@@ -38,7 +39,6 @@ struct row_range {
 };
 
 struct worker_slot {
-    enum slot_state state;
     struct convoy_model_record *model;
     enum convoy_input_layout layout;
     enum convoy_priority priority; /* of all its rows */
@@ -59,9 +59,10 @@ struct worker_slot {
     uint32_t passed;    /* slots that the worker has completed since */
     uint64_t passed_us; /* when these were as many as it has slots: all that were before this one are done */
     /* What follows is kept when the slot is opened again. */
-    _Atomic uint32_t unwritten; /* reserved rows that are not committed; falls without the lock */
-    struct convoy_item **items; /* by row; NULL where the request gave up */
-    uint32_t generation;        /* counts submissions: an old completion matches no later one */
+    _Atomic enum slot_state state; /* read without the lock where rows are committed */
+    _Atomic uint32_t unwritten;    /* reserved rows that are not committed; falls without the lock */
+    struct convoy_item **items;    /* by row; NULL where the request gave up */
+    uint32_t generation;           /* counts submissions: an old completion matches no later one */
     struct row_range ranges[MAX_RANGES];
     uint32_t range_count; /* ranges[range_count - 1] runs next, or is running */
 };
@@ -113,6 +114,13 @@ struct admission_state {
     _Atomic double image_us, company; /* the estimate's (service_time.h), as of the last batch */
 };
 
+/* Work of a thread under the lock, on its stack. */
+struct batcher_work {
+    void (*run)(struct batcher_work *work); /* with the lock, which it keeps; by any thread */
+    struct batcher_work *next;
+    atomic_bool done;
+};
+
 /* Holds three priorities, and the greatest max_queue, 1,000,000, for each. */
 #define COUNT_BITS 21
 
@@ -136,6 +144,8 @@ struct model_queue {
 
 struct convoy_batcher {
     pthread_mutex_t lock;
+    /* What threads ask the one that has the lock to do, the newest first; pushed without the lock. */
+    _Alignas(64) struct batcher_work *_Atomic asked;
     struct convoy_metrics *metrics;
     uint32_t model_limit; /* numbers that there can be */
     uint32_t model_count; /* one above the highest number that was ever set up */
@@ -172,9 +182,15 @@ struct convoy_batcher {
     pthread_t writers[CONVOY_BATCHER_WRITERS];
 };
 
-/* Gives up the lock, and rings the workers that were given slots under it: the ring is a system call that
- * wakes another process, which would often run at once, on this processor, while all threads wait for the
- * lock. */
+/* Runs the work under the lock, here or by the thread that has it, and returns when that was done. Without
+ * the lock. */
+void convoy_batcher_run(struct convoy_batcher *batcher, struct batcher_work *work);
+/* Does what other threads asked for. Under the lock. */
+void convoy_batcher_do_asked(struct convoy_batcher *batcher);
+
+/* Does what other threads asked for, gives up the lock, and rings the workers that were given slots under it:
+ * the ring is a system call that wakes another process, which would often run at once, on this processor,
+ * while all threads wait for the lock. */
 void convoy_batcher_unlock(struct convoy_batcher *batcher);
 
 static inline struct model_queue *queue_of(struct convoy_batcher *batcher,

@@ -481,8 +481,11 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
             finish_range(worker, done.slot, done.status, &finished);
     }
     convoy_worker_slots_pump(worker);
+    bool more = worker->batcher->orphaned || worker->batcher->parked_count > 0;
     convoy_batcher_unlock(worker->batcher);
     convoy_items_done(&finished); /* they do not wait until others' rows are written */
+    if (!more)
+        return nonsense;
     pthread_mutex_lock(&worker->batcher->lock);
     convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
