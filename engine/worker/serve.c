@@ -1,6 +1,8 @@
 #include "engine/worker/serve.h"
 
+#include "engine/base/brief_wait.h"
 #include "engine/base/clock.h"
+#include "engine/base/cores.h"
 #include "engine/base/wake_fd.h"
 #include "engine/worker/canary.h"
 #include "engine/worker/confine.h"
@@ -241,6 +243,18 @@ static int wait_ms(const struct convoy_worker *worker)
     return check_ms < 0 || (map_ms >= 0 && map_ms < check_ms) ? map_ms : check_ms;
 }
 
+/* Until something rings, or there is something to do in an idle moment. */
+static void wait_for_ring(struct convoy_worker *worker, struct pollfd doorbells[2])
+{
+    uint64_t begun_us = convoy_now_us();
+    bool rang = false;
+    while (worker->waits_briefly && !rang && convoy_now_us() < begun_us + CONVOY_BRIEF_WAIT_US)
+        rang = poll(doorbells, 2, 0) > 0;
+    if (!rang)
+        poll(doorbells, 2, wait_ms(worker));
+    worker->waits_briefly = convoy_brief_wait(convoy_now_us() - begun_us, worker->cores);
+}
+
 static void *compute(void *context)
 {
     struct convoy_worker *worker = context;
@@ -261,7 +275,7 @@ static void *compute(void *context)
             cJSON_Delete(command);
         } else if (!convoy_worker_map_load(worker) && !busy && !use_idle(worker) &&
                    !convoy_worker_check_idle(worker)) {
-            poll(doorbells, 2, wait_ms(worker));
+            wait_for_ring(worker, doorbells);
             if (doorbells[0].revents != 0)
                 convoy_wake_fd_clear(worker->wake_fd);
             /* When the front has gone, the main thread ends this process. */
@@ -355,6 +369,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     signal(SIGXFSZ, SIG_IGN);
     if (sandbox)
         convoy_worker_confine_early();
+    worker.cores = convoy_cores(); /* before confinement */
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
         0) {

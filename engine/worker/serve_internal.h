@@ -72,6 +72,8 @@ struct convoy_worker {
     /* the compute thread's own */
     struct convoy_channel channel;
     bool attached, idle_left; /* idle_left: the backend may have use for idle moments */
+    uint32_t cores;           /* of this process */
+    bool waits_briefly;       /* the next wait begins with looking again (brief_wait.h) */
     bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
     struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct convoy_worker_flight flights[CONVOY_MAX_SLOTS];

@@ -1,6 +1,8 @@
 #include "server/workers/worker_process.h"
 
+#include "engine/base/brief_wait.h"
 #include "engine/base/clock.h"
+#include "engine/base/cores.h"
 #include "engine/base/log.h"
 #include "server/workers/environment.h"
 #include "server/workers/worker_command.h"
@@ -34,6 +36,7 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
     process->model_count = model_count;
     process->streams = streams;
     process->cache_dir = cache_dir;
+    process->cores = convoy_cores();
     convoy_line_reader_begin(&process->lines, CONVOY_WORKER_LINE_MAX);
     return 0;
 }
@@ -183,6 +186,15 @@ static void on_process_exit(void *context, int status)
         on_socket_end(process);
     }
     uv_close((uv_handle_t *)&process->doorbell, on_handle_closed);
+    uv_close((uv_handle_t *)&process->brief_wait, on_handle_closed);
+}
+
+/* While this handle is active the loop does not sleep. */
+static void on_brief_wait(uv_idle_t *idle)
+{
+    const struct convoy_worker_process *process = idle->data;
+    if (convoy_now_us() > process->rang_us + CONVOY_BRIEF_WAIT_US)
+        uv_idle_stop(idle);
 }
 
 static void on_doorbell(uv_poll_t *poll, int status, int events)
@@ -194,6 +206,10 @@ static void on_doorbell(uv_poll_t *poll, int status, int events)
     if (!convoy_channel_clear_doorbell(process->channel.doorbell_fd))
         uv_poll_stop(poll);
     process->events->finished_slots(process->context, process);
+    uint64_t before_us = process->rang_us;
+    process->rang_us = convoy_now_us();
+    if (convoy_brief_wait(process->rang_us - before_us, process->cores))
+        uv_idle_start(&process->brief_wait, on_brief_wait);
 }
 
 static void watch_doorbell(struct convoy_worker_process *process)
@@ -201,7 +217,9 @@ static void watch_doorbell(struct convoy_worker_process *process)
     uv_poll_init(process->loop, &process->doorbell, process->channel.doorbell_fd);
     process->doorbell.data = process;
     uv_poll_start(&process->doorbell, UV_READABLE, on_doorbell);
-    process->open_handles++;
+    uv_idle_init(process->loop, &process->brief_wait);
+    process->brief_wait.data = process;
+    process->open_handles += 2;
 }
 
 /* A message that libuv writes. */

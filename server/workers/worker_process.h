@@ -34,6 +34,7 @@ struct convoy_worker_process {
     const struct convoy_worker_process_events *events;
     void *context;
     uint32_t device_index, model_count, streams;
+    uint32_t cores;           /* of the front */
     const char *cache_dir;    /* NULL: none; owned by the configuration */
     struct convoy_link *link; /* to the master, set before a process is started */
     const char *of;           /* the models that it is for; owned by the supervisor */
@@ -56,8 +57,10 @@ struct convoy_worker_process {
     struct convoy_channel_size adopted_size; /* of its channel */
     uv_pipe_t control;
     uv_poll_t doorbell;
-    bool exited, ended; /* exited: waited for; ended: its socket was read to its end, or is read no more */
-    int exit_status;    /* as waitpid(2) tells it */
+    uv_idle_t brief_wait; /* active while the next ring is expected soon (brief_wait.h) */
+    uint64_t rang_us;     /* when the doorbell rang last */
+    bool exited, ended;   /* exited: waited for; ended: its socket was read to its end, or is read no more */
+    int exit_status;      /* as waitpid(2) tells it */
     int open_handles;
     struct convoy_line_reader lines; /* from the control socket */
 };
