@@ -49,9 +49,9 @@ settings
 mkdir "$units"
 for target in default basic shutdown; do printf '[Unit]\nDescription=%s\n' $target >"$units/$target.target"; done
 # Less what this manager cannot do (a user that exists while it runs; bounds, for which it lacks the controllers of cgroups; two of
-# Protect), and what would hide the test's files.
+# Protect), and what would hide the test's files. The watchdog waits a fifth as long.
 grep -vE '^(DynamicUser|CacheDirectory|CacheDirectoryMode|MemoryMax|TasksMax|DevicePolicy|DeviceAllow|ProtectHome|PrivateTmp|ProtectKernelLogs|ProtectKernelTunables)=' \
-  systemd/convoyd.service | sed "s|^ExecStart=.*|ExecStart=$(realpath "$build")/bin/convoyd --config $work/config.json\nStandardError=append:$work/log|" \
+  systemd/convoyd.service | sed "s|^\\(WatchdogSec\\|TimeoutAbortSec\\)=10|\\1=2|; s|^ExecStart=.*|ExecStart=$(realpath "$build")/bin/convoyd --config $work/config.json\nStandardError=append:$work/log|" \
   >"$units/convoyd.service"
 sed "s|^ListenStream=.*|ListenStream=127.0.0.1:$port|" systemd/convoyd.socket >"$units/convoyd.socket"
 unset DBUS_SESSION_BUS_ADDRESS # systemctl would ask the machine's own
@@ -134,13 +134,25 @@ until_true 10 serving || fail "the status line is $(shown StatusText)"
 lives "$worker" || fail "the worker has ended"
 classified
 
+echo "The front is stuck: the watchdog ends the daemon, and systemd starts it again."
+before=$(daemon_of)
+front=$(pgrep -P "$before" -x convoyd)
+kill -STOP "$front"
+again() { [ "$(shown NRestarts)" = "$1" ] && [ "$(shown ActiveState)" = active ]; }
+until_true 30 again 1 || fail "it is $(shown ActiveState) after $(shown NRestarts) restarts: $(status)"
+[ "$(daemon_of)" != "$before" ] || fail "it is the same daemon"
+dead "$front" || fail "the front that was stuck is still there"
+classified
+
 echo "The master is killed: systemd starts the service again; nothing is kept."
+before=$(daemon_of)
+worker=$(pgrep -P "$before" convoy-worker)
+started=$(grep -c 'msg="worker started"' "$work/log")
 kill -KILL "$before"
-again() { [ "$(shown NRestarts)" = 1 ] && [ "$(shown ActiveState)" = active ]; }
-until_true 30 again || fail "it is $(shown ActiveState) after $(shown NRestarts) restarts: $(status)"
+until_true 30 again 2 || fail "it is $(shown ActiveState) after $(shown NRestarts) restarts: $(status)"
 classified
 until_true 10 dead "$worker" || fail "the worker lives on"
-logged 2 'msg="worker started"' || fail "no other worker"
+logged $((started + 1)) 'msg="worker started"' || fail "no other worker"
 
 echo "systemctl stop: all processes end, the worker, too."
 worker=$(pgrep -P "$(daemon_of)" convoy-worker)
