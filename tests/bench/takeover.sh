@@ -35,7 +35,7 @@ cat >"$work/config.json" <<JSON
 JSON
 mkdir -p "$work/cache"
 serve "$backend" --config "$work/config.json"
-until_tuned "$backend"
+until_tuned "$backend" it
 changes() {
   while :; do
     put
