@@ -112,7 +112,7 @@ many_rows() {
   # Of the queue, what all connections send.
   echo "{\"shared_memory\": {\"enabled\": true}, \"worker\": {\"slots\": $slots}, \"batching\": {\"max_queue\": $((connections * 256 > 4096 ? connections * 256 : 4096))}}" >"$work/config.json"
   serve "$backend" --config "$work/config.json" --models "$measured"
-  until_tuned "$backend"
+  until_tuned "$backend" "$model"
   worker=$(pgrep -P "$daemon" convoy-worker)
   curl -fs -o /dev/null -d "{\"key\": \"/$region\", \"byte_size\": $(stat -c %s "/dev/shm/$region")}" \
     "$url/v2/systemsharedmemory/region/$region/register" || die "the shared memory is not registered"
