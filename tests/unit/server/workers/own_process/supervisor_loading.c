@@ -916,7 +916,7 @@ Test(supervisor_files, all_devices_must_be_prepared)
 /* Nothing but the decoder is to blame, and the third worker does without. */
 Test(supervisor_files, a_decoder_that_kills_its_workers_is_left_out)
 {
-    struct convoy_model_record *model = add_model("a");
+    struct convoy_model_record *model = add_model("a"), *other = add_model("b");
     load(model);
     for (int deaths = 0; deaths < 2; deaths++) {
         say_hello_with(1, "cuda:0", true);
@@ -924,7 +924,9 @@ Test(supervisor_files, a_decoder_that_kills_its_workers_is_left_out)
         say_loaded_with(model, ",\"takes_jpeg\":false");
         say("{\"type\":\"attached\"}");
         say("{\"type\":\"heartbeat\",\"phase\":\"running\",\"preparing\":true}");
-        say("{\"type\":\"loading\",\"model\":0}"); /* by chance it loads the model again */
+        if (deaths == 0)
+            load(other);
+        say("{\"type\":\"loading\",\"model\":1}");
         process->running = false;
         process->events->gone(process->context, process, "signal", "it is dead");
         until_started();
@@ -934,6 +936,8 @@ Test(supervisor_files, a_decoder_that_kills_its_workers_is_left_out)
     say_loaded_with(model, ",\"takes_jpeg\":false");
     say("{\"type\":\"attached\"}");
     cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    say_loaded_with(other, ",\"takes_jpeg\":false");
+    cr_assert_eq(other->state, CONVOY_MODEL_READY, "that it was being loaded is chance");
 }
 
 Test(supervisor_files, no_file_goes_to_a_device_where_the_front_decodes)
