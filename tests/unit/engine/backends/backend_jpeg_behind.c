@@ -104,10 +104,10 @@ Test(backend_jpeg_behind, networks_are_used_while_it_is_prepared)
     struct mirror first = load_one(false), second = load_one(false), gone = load_one(false);
     cr_assert_eq(behind.asked, 1, "once for all networks");
     cr_assert_not(first.info.takes_jpeg);
+    cr_assert_eq(backend->memory(device, &before, &error), 0);
     cr_assert_eq(pthread_create(&thread, NULL, run_work, NULL), 0);
     check_rows(first.graph, first.net, &first.info, CONVOY_LAYOUT_F32_CHW, 3, 1e-6);
     expect_refused(&first);
-    cr_assert_eq(backend->memory(device, &before, &error), 0);
     if (is_exact())
         cr_assert_eq(backend->verify_decoder(device, &error), 0, "nothing takes files yet");
     unload_mirror(&gone);
