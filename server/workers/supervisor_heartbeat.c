@@ -124,6 +124,8 @@ void convoy_heartbeat_died(struct device_worker *worker, bool busy)
     worker->xids = 0;
     worker->listened = false;
     hide_health(worker);
+    if (!prepared && convoy_heartbeat_decodes(worker))
+        worker->decoder_deaths = 0; /* workers die of something else, too */
     if (prepared && ++worker->decoder_deaths == DECODER_DEATHS)
         convoy_log(CONVOY_LOG_ERROR, "JPEG files are no longer decoded by a device",
                    CONVOY_STR("device", worker->device),

@@ -65,6 +65,7 @@ by cpu
 [ "$(json "$work/body" 'd["cached"]')" = 1 ] || fail "not from the cache: $(cat "$work/body")"
 by cpu decoder=gpu b
 offers cpu
+! logged 'phase=tuning' || fail "the device is given idle time, in which kernels are timed, while it prepares"
 old=$(workers)
 load whole
 expect 200 -X POST "$url/v2/repository/models/b/unload"
@@ -74,6 +75,7 @@ by gpu
 [ "$(json "$work/body" 'd.get("cached", 0)')" = 0 ] || fail "an answer of the other decoder: $(cat "$work/body")"
 by cpu decoder=cpu
 end_load whole
+until_true 20 logged 'phase=tuning' || fail "the device is given no idle time"
 [ "$(workers)" = "$old" ] || fail "the worker was replaced"
 logged 'text="the JPEG decoder was prepared in [0-9]* ms"' || fail "the log does not say how long it took"
 echo "A model that is loaded later decodes at once."

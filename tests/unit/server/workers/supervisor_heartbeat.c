@@ -61,7 +61,20 @@ Test(heartbeat, a_decoder_is_given_up_after_two_deaths_of_it_in_a_row)
     }
     cr_assert_not(convoy_heartbeat_decodes(&worker));
     beat(&worker, false);
+    die(&worker, "running", false);
     cr_assert_not(convoy_heartbeat_decodes(&worker), "the next worker prepares nothing");
+}
+
+/* An image that kills its worker comes again: first while the decoder is prepared, then before. */
+Test(heartbeat, a_decoder_is_not_to_blame_where_workers_die_otherwise)
+{
+    struct device_worker worker = {.supervisor = &supervisor};
+    for (int i = 0; i < 5; i++) {
+        beat(&worker, true);
+        die(&worker, "running", true);
+        die(&worker, "running", true);
+    }
+    cr_assert(convoy_heartbeat_decodes(&worker));
 }
 
 /* A device's worker that told the power, and how many errors it heard of. */
