@@ -7,9 +7,10 @@
 #include "engine/base/wake_fd.h"
 #include "engine/worker/serve_internal.h"
 
-#define QUIET_US 100000u /* without work before it begins: the first request often comes when all is loaded  \
-                          */
-#define LATEST_US 1000000u /* after the last command it begins by then, however much there is to compute */
+#define QUIET_US                                                                                             \
+    100000u               /* without work before it begins: the first request often comes when all is loaded \
+                           */
+#define LATEST_US 200000u /* after the last command it begins by then, however much there is to compute */
 
 void convoy_worker_run_behind(void *context, void (*work)(void *argument),
                               int (*done)(void *argument, struct convoy_error *error), void *argument)

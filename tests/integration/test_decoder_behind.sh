@@ -39,6 +39,7 @@ offers() { # DECODER [MODEL]: what the metadata says
   [ "$(curl -fsS "$url/v2/models/${2:-a}" | "$python" -c 'import json, sys; print(json.load(sys.stdin)["decoder"])')" = "$1" ]
 }
 logged() { grep -q "$@" "$work/log"; }
+in_use() { [ "$(sample convoyd_slots_in_use)" -ge 1 ]; }
 count() { [ "$(grep -c "$2" "$work/log")" -ge "$1" ]; }
 prepares() { until_true 20 count "$1" 'the JPEG decoder is being prepared' || fail "the decoder is not being prepared"; }
 answered() { # NAME: a load that has ended
@@ -102,6 +103,14 @@ until_true 20 count 2 'worker taken over from the front before.*models_kept=1' |
 until_true 20 ready || fail "the next front is not ready"
 by gpu
 [ "$(workers)" = "$old" ] || fail "the worker was replaced"
+echo "Files that wait for a worker that is replaced are answered, too."
+load again
+until_true 20 in_use || fail "nothing comes"
+kill -KILL "$old"
+until_true 20 count 2 'the JPEG decoder was prepared' || fail "the next worker does not prepare"
+until_true 20 offers gpu || fail "the device takes no files"
+by gpu
+end_load again
 stop
 
 echo "A decoder that cannot be prepared: the front goes on."
