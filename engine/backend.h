@@ -14,7 +14,8 @@
  *     close()
  *
  * Threads: one thread of the worker, the compute thread, calls all functions, one at a time. Exceptions:
- * open() may run on another thread (see enter()), and counters() and health() on any thread at any time.
+ * open() may run on another thread (see enter()), counters() and health() on any thread at any time, and what
+ * run_behind() is given.
  *
  * Memory: submit() and collect() allocate nothing.
  *
@@ -35,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      8 /* raised with each change of this file or of a layout's number */
+#define CONVOY_BACKEND_ABI      9 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -61,7 +62,8 @@ struct convoy_open_options {
     void *context;
     /* A line for the log. level: "debug", "info", "warning" or "error". Any thread. */
     void (*log)(void *context, const char *level, const char *text);
-    /* idle() has changed a network: other kernels, other weights. info replaces what load() filled in. */
+    /* idle() has changed a network: other kernels, other weights; or the network takes JPEG files from now on
+     * (takes_jpeg, which changes no answer). info replaces what load() filled in. */
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
     /* A long load() or unload() calls this between two steps; the worker may submit and collect jobs of other
      * networks inside. Backends whose loads are short need not. */
@@ -70,6 +72,14 @@ struct convoy_open_options {
      * returns when that has returned. The worker may run work() on another thread and submit and collect jobs
      * of other networks meanwhile. If it is NULL the backend calls work() itself. */
     void (*run_beside)(void *context, void (*work)(void *argument), void *argument);
+    /* load() may call this, and return, for what need not be there before the network is used. The worker
+     * calls work(argument) once, a moment later, on a thread of its own, while all else goes on; then
+     * done(argument, error) on the compute thread, while jobs may be in flight. done() may call changed(); an
+     * error of it means that the device is lost. One work at a time. close() may be called when done() has
+     * returned, or when the worker has not called work() and never will. If it is NULL the backend does both
+     * inside load(). */
+    void (*run_behind)(void *context, void (*work)(void *argument),
+                       int (*done)(void *argument, struct convoy_error *error), void *argument);
     /* A part of a job is done, e.g. a layer: the job does not stand still. For backends whose jobs may take
      * longer than a second; others need not call it. From collect(), on any thread that runs the job. */
     void (*progress)(void *context);
@@ -84,6 +94,7 @@ struct convoy_load_options {
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
     struct convoy_image_fitting fitting; /* of rows that are JPEG files */
     bool untuned;                        /* idle() leaves it alone: it is used rarely, and not for long */
+    bool decoder_first; /* load() returns when the device can decode JPEG files, or is known not to */
 };
 
 struct convoy_layer_info {
@@ -205,7 +216,7 @@ struct convoy_backend {
                   struct convoy_error *error);
 
     /* Decodes a JPEG file that is known in every way in which jobs of CONVOY_LAYOUT_JPEG do, and compares.
-     * With no job in flight; load() does the same before the first network takes such jobs. Returns 1: it is
+     * With no job in flight; the same is done before the first network takes such jobs. Returns 1: it is
      * right; 0: no network takes them, or the file could not be decoded, as undecoded says of a job's;
      * -EBADMSG: its pixels are wrong; another errno: the device is lost. May be NULL. */
     int (*verify_decoder)(struct convoy_device *device, struct convoy_error *error);

@@ -153,14 +153,20 @@ int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, s
     return 0;
 }
 
-/* A network that cannot be given JPEG files is served all the same. Only a lost device is an error. */
-static int prepare_jpeg(struct convoy_device *device, struct convoy_net *net, struct convoy_error *error)
+/* On a thread of its own (backend.h's run_behind()) but for where load() waits for it. */
+static void prepare_decoder(void *argument)
 {
-    const struct convoy_image_fitting *fitting = &net->fitting;
-    if (device->decoder == NULL || fitting->kind == CONVOY_FITTING_NONE || !net->takes_u8 ||
-        (fitting->channels != 1 && fitting->channels != 3))
-        return 0;
-    int failed = convoy_jpeg_decoder_reserve(device->decoder, net->max_batch,
+    struct convoy_device *device = argument;
+    device->not_prepared = convoy_jpeg_decoder_prepare(device->decoder, &device->why);
+}
+
+/* Whether jobs of the network may be of JPEG files, where the decoder is prepared or cannot be. A network
+ * that cannot be given files is served all the same. Only a lost device is an error. */
+static int take_jpeg(struct convoy_device *device, struct convoy_net *net, int failed,
+                     struct convoy_error *error)
+{
+    if (!failed)
+        failed = convoy_jpeg_decoder_reserve(device->decoder, net->max_batch,
                                              net->input_stride[CONVOY_LAYOUT_U8_HWC], error);
     net->info.takes_jpeg = !failed;
     if (failed == -ENOTSUP || failed == -ENOMEM) {
@@ -171,12 +177,57 @@ static int prepare_jpeg(struct convoy_device *device, struct convoy_net *net, st
     return failed ? -ENODEV : 0;
 }
 
+/* backend.h's done(): tells of the networks that waited. */
+static int prepared(void *argument, struct convoy_error *error)
+{
+    struct convoy_device *device = argument;
+    int failed = device->not_prepared;
+    *error = device->why;
+    device->preparing = false;
+    if (failed && failed != -ENOTSUP && failed != -ENOMEM)
+        return -ENODEV;
+    failed = 0;
+    for (struct convoy_net *net = device->nets; net != NULL && !failed; net = net->next) {
+        if (!net->waits_for_decoder)
+            continue;
+        net->waits_for_decoder = false;
+        *error = device->why;
+        failed = take_jpeg(device, net, device->not_prepared, error);
+        if (!failed && net->info.takes_jpeg && device->tuner.changed != NULL)
+            device->tuner.changed(device->tuner.context, net, &net->info);
+    }
+    return failed;
+}
+
+/* A network that is loaded takes JPEG files, will when the decoder is prepared, or never does. The decoder is
+ * prepared behind the first network that wants it, which is served meanwhile; first: it is waited for. */
+static int prepare_jpeg(struct convoy_device *device, struct convoy_net *net, bool first,
+                        struct convoy_error *error)
+{
+    const struct convoy_image_fitting *fitting = &net->fitting;
+    if (device->decoder == NULL || fitting->kind == CONVOY_FITTING_NONE || !net->takes_u8 ||
+        (fitting->channels != 1 && fitting->channels != 3))
+        return 0;
+    int failed = convoy_jpeg_decoder_reserve(device->decoder, net->max_batch,
+                                             net->input_stride[CONVOY_LAYOUT_U8_HWC], error);
+    if (failed == -EAGAIN && !first && device->gpu.run_behind != NULL) {
+        net->waits_for_decoder = true;
+        if (!device->preparing)
+            device->gpu.run_behind(device->gpu.context, prepare_decoder, prepared, device);
+        device->preparing = true;
+        return 0;
+    }
+    if (failed == -EAGAIN)
+        failed = convoy_jpeg_decoder_prepare(device->decoder, error);
+    return take_jpeg(device, net, failed, error);
+}
+
 int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
                      const struct convoy_load_options *options, struct convoy_net **net,
                      struct convoy_net_info *info, struct convoy_error *error)
 {
     int failed = convoy_cuda_net_load(&device->gpu, &device->choices, graph, options, net, info, error);
-    if (!failed && (failed = prepare_jpeg(device, *net, error)) != 0)
+    if (!failed && (failed = prepare_jpeg(device, *net, options->decoder_first, error)) != 0)
         convoy_cuda_net_unload(&device->gpu, *net);
     if (failed)
         return failed;

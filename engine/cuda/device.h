@@ -46,7 +46,10 @@ struct convoy_device {
     uint32_t waiting_count;
     uint64_t waited; /* jobs that waited, ever */
     struct convoy_cuda_waiting waiting[CONVOY_CUDA_MAX_JOBS];
-    struct convoy_jpeg_decoder *decoder;       /* NULL: there is none */
+    struct convoy_jpeg_decoder *decoder; /* NULL: there is none */
+    bool preparing;                      /* the decoder: prepared() will be called */
+    int not_prepared;                    /* 0, or why not, of the thread that prepared it */
+    struct convoy_error why;
     void *pinned;                              /* the channel's memory, or NULL */
     struct convoy_net *nets;                   /* all loaded networks, in order of loading */
     struct convoy_cuda_kernel_choices choices; /* the kernels that were measured to be fastest */

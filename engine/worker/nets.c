@@ -80,6 +80,7 @@ static int read_options(const cJSON *message, struct convoy_load_options *option
         max_batch->valuedouble > CONVOY_ROWS_MAX)
         return convoy_fail(error, -EINVAL, "a LOAD message lacks name, precision or max_batch");
     options->precision = (enum convoy_compute_type)precision;
+    options->decoder_first = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "decoder_first"));
     options->max_batch = (uint32_t)max_batch->valuedouble;
     read_channels(cJSON_GetObjectItemCaseSensitive(message, "multiply"), options->multiply, 1);
     read_channels(cJSON_GetObjectItemCaseSensitive(message, "add"), options->add, 0);
@@ -167,6 +168,7 @@ void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object)
 {
     cJSON_AddNumberToObject(object, "weight_bytes", (double)info->weight_bytes);
     cJSON_AddStringToObject(object, "precision", precision_names[info->precision]);
+    cJSON_AddBoolToObject(object, "takes_jpeg", info->takes_jpeg);
     cJSON *layers = cJSON_AddArrayToObject(object, "layers");
     for (uint32_t i = 0; i < info->layer_count; i++) {
         cJSON *layer = cJSON_CreateObject();
@@ -250,8 +252,6 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         net->fp32_only = options.precision == CONVOY_COMPUTE_FP32;
         if (described != NULL)
             *described = describe(graph, &net->info);
-        if (described != NULL)
-            cJSON_AddBoolToObject(*described, "takes_jpeg", net->info.takes_jpeg);
         net->graph = device->backend->keeps_graph ? graph : NULL;
         if (net->graph != NULL)
             graph = NULL;

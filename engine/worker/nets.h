@@ -44,7 +44,8 @@ struct convoy_worker_net {
 /* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add",
  * "normalise_bytes": whether the last two hold for a network of uint8, too; "layout", "height", "width": of
  * its input, as config.json has them; "fitting": how JPEG files become rows, as struct convoy_image_fitting,
- * with "resize_to" and "crop_fraction" in place of sizes) and loads it into *net. The file is read in the
+ * with "resize_to" and "crop_fraction" in place of sizes; "decoder_first": loaded only when the device can
+ * decode them, or cannot) and loads it into *net. The file is read in the
  * background; on this thread if background is NULL. On success *described (described may be NULL) is a new
  * JSON object for the message "loaded": input, datatype, layout, channels, height, width, outputs, classes,
  * softmax, class_map, precision, weight_bytes, layers, takes_jpeg. Returns 0 or the errno of the reader or
@@ -62,7 +63,7 @@ int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy
 int convoy_worker_load_maps(struct convoy_worker_device *device, const struct convoy_background *background,
                             struct convoy_worker_net *net, struct convoy_error *error);
 void convoy_worker_unload_maps(struct convoy_worker_device *device, struct convoy_worker_maps *maps);
-/* Adds "weight_bytes", "precision" and "layers" to object. */
+/* Adds "weight_bytes", "precision", "takes_jpeg" and "layers" to object. */
 void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object);
 /* Frees the model and empties *net. Accepts one that is not loaded. */
 void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net);

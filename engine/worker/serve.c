@@ -115,8 +115,10 @@ static void send_tuned(void *context, struct convoy_net *net, const struct convo
     for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++) {
         if (worker->nets[model].net != net)
             continue;
+        /* That it takes files from now on changes no answer. */
+        if (worker->nets[model].info.takes_jpeg == info->takes_jpeg)
+            worker->nets[model].known.changed = worker->checks.changed = true;
         worker->nets[model].info = *info;
-        worker->nets[model].known.changed = worker->checks.changed = true;
         cJSON *object = cJSON_CreateObject();
         convoy_worker_describe(info, object);
         convoy_worker_remember_tuned(&worker->nets[model], info);
@@ -146,12 +148,13 @@ static void send_log(void *context, const char *level, const char *text)
     convoy_control_log(&worker->control, level, "%s", text);
 }
 
-/* A moment without work is the backend's; false when it has no use for it. */
+/* A moment without work is the backend's; false when it has no use for it. What is timed beside work of its
+ * own would be timed wrongly, and kept. */
 static bool use_idle(struct convoy_worker *worker)
 {
     struct convoy_error error;
     if (worker->device.backend->idle == NULL || !worker->idle_left || worker->in_flight > 0 ||
-        !worker->attached)
+        !worker->attached || worker->renumbering || worker->behind.work != NULL)
         return false;
     /* The front must know before it may be the last that it hears. */
     if (atomic_exchange(&worker->phase, CONVOY_PHASE_TUNING) != CONVOY_PHASE_TUNING)
@@ -236,11 +239,16 @@ static cJSON *next_command(struct convoy_worker *worker)
     return json;
 }
 
+static int sooner(int a_ms, int b_ms)
+{
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 /* How long the compute thread may sleep; -1: until something rings. */
 static int wait_ms(const struct convoy_worker *worker)
 {
-    int check_ms = convoy_worker_check_wait_ms(worker), map_ms = convoy_worker_map_wait_ms(worker);
-    return check_ms < 0 || (map_ms >= 0 && map_ms < check_ms) ? map_ms : check_ms;
+    int ms = sooner(convoy_worker_check_wait_ms(worker), convoy_worker_map_wait_ms(worker));
+    return sooner(ms, convoy_worker_behind_wait_ms(worker));
 }
 
 /* Until something rings, or there is something to do in an idle moment. */
@@ -270,6 +278,7 @@ static void *compute(void *context)
         bool busy = convoy_worker_run_slots(worker);
         cJSON *command = next_command(worker);
         worker->checks.worked = worker->checks.worked || busy || command != NULL;
+        convoy_worker_behind_turn(worker, busy, command != NULL);
         if (command != NULL) {
             handle_command(worker, command);
             cJSON_Delete(command);
@@ -357,6 +366,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     with_callbacks.changed = send_tuned;
     with_callbacks.pause = pause_load;
     with_callbacks.run_beside = run_beside;
+    with_callbacks.run_behind = convoy_worker_run_behind;
     with_callbacks.progress = report_progress;
     with_callbacks.health = true;
     struct convoy_error error, notice;

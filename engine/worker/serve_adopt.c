@@ -34,7 +34,7 @@ void convoy_worker_remember(struct convoy_worker_net *net, const cJSON *command,
 
 void convoy_worker_remember_tuned(struct convoy_worker_net *net, const struct convoy_net_info *info)
 {
-    static const char *const changed[] = {"weight_bytes", "precision", "layers"};
+    static const char *const changed[] = {"weight_bytes", "precision", "layers", "takes_jpeg"};
     if (net->told == NULL)
         return;
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
@@ -47,6 +47,7 @@ void convoy_worker_adopt(struct convoy_worker *worker)
     /* Its rows and outputs lie in slots that the new front will fill. */
     convoy_worker_collect_all(worker);
     convoy_worker_map_forget(worker);
+    worker->renumbering = true;
     if (worker->attached)
         convoy_channel_pass_by(&worker->channel);
     convoy_control_cut(&worker->control);
@@ -90,6 +91,7 @@ void convoy_worker_keep(struct convoy_worker *worker, const cJSON *command)
     for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++)
         convoy_worker_unload(&worker->device, &old[model]);
     free(old);
+    worker->renumbering = false;
     convoy_worker_send_memory(worker);
     cJSON *answer = cJSON_CreateObject();
     cJSON_AddStringToObject(answer, "type", "attached");

@@ -1,8 +1,8 @@
 /* What the files of a worker that serves share: serve.c (commands of the front, the two threads),
  * serve_messages.c (what is told to the front),
  * serve_slots.c (slots of the channel), serve_maps.c (slots that ask for a class activation map),
- * self_check.c (whether the device computes rightly) and serve_adopt.c (a front that takes the worker over
- * from one that is gone). */
+ * serve_behind.c (what the backend prepares while it serves), self_check.c (whether the device computes
+ * rightly) and serve_adopt.c (a front that takes the worker over from one that is gone). */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 #define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 
@@ -50,6 +50,19 @@ struct convoy_worker_checks {
     bool changed;     /* a network's known answer has to be taken again */
 };
 
+/* A piece of work that the backend has left for when its networks serve (backend.h's run_behind()). */
+struct convoy_worker_behind {
+    void (*work)(void *argument); /* NULL: there is none */
+    int (*done)(void *argument, struct convoy_error *error);
+    void *argument;
+    uint64_t begin_us, latest_us; /* when it is to begin: what there is to do delays it; 0: not known yet */
+    pthread_t thread;
+    bool begun;
+    bool inside;       /* it ran on the compute thread: there is no thread to wait for */
+    atomic_bool runs;  /* what heartbeats say */
+    atomic_bool ended; /* work() has returned */
+};
+
 /* What the front is told with each heartbeat. */
 enum convoy_worker_phase {
     CONVOY_PHASE_STARTING,
@@ -75,12 +88,14 @@ struct convoy_worker {
     uint32_t cores;           /* of this process */
     bool waits_briefly;       /* the next wait begins with looking again (brief_wait.h) */
     bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
+    bool renumbering;         /* the front knows models by other numbers, until its command "keep" */
     struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct convoy_worker_flight flights[CONVOY_MAX_SLOTS];
     uint32_t in_flight, jpeg_in_flight; /* jpeg_in_flight: those of JPEG files among them */
     struct convoy_background background;
     struct convoy_worker_checks checks;
     struct convoy_worker_mapping mapping;
+    struct convoy_worker_behind behind;
 };
 
 /* serve_messages.c */
@@ -91,7 +106,8 @@ _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const str
 
 /* The message "hello". The caller sends it. */
 cJSON *convoy_worker_hello(const struct convoy_worker *worker);
-/* Sends "heartbeat", with the phase and the backend's counters. Any thread. */
+/* Sends "heartbeat", with the phase, whether the backend prepares something behind, and its counters. Any
+ * thread. */
 void convoy_worker_send_heartbeat(struct convoy_worker *worker);
 /* Sends "health" if something is known that was not sent yet. The main thread's alone. */
 void convoy_worker_send_new_health(struct convoy_worker *worker);
@@ -139,6 +155,17 @@ void convoy_worker_map_forget(struct convoy_worker *worker);
 bool convoy_worker_map_load(struct convoy_worker *worker);
 /* How long until that may unload one, as poll() takes it. */
 int convoy_worker_map_wait_ms(const struct convoy_worker *worker);
+
+/* serve_behind.c, the compute thread's alone. */
+
+/* backend.h's run_behind(). */
+void convoy_worker_run_behind(void *context, void (*work)(void *argument),
+                              int (*done)(void *argument, struct convoy_error *error), void *argument);
+/* In each turn: begins the work when nothing more urgent is left, and calls done() when it has ended. busy:
+ * there are slots in this turn; commanded: there is a command, and perhaps more. */
+void convoy_worker_behind_turn(struct convoy_worker *worker, bool busy, bool commanded);
+/* How long until that has something to do, as poll() takes it. wake_fd rings when the work has ended. */
+int convoy_worker_behind_wait_ms(const struct convoy_worker *worker);
 
 /* Waits until no job is in flight. */
 void convoy_worker_collect_all(struct convoy_worker *worker);

@@ -107,6 +107,8 @@ void convoy_worker_send_heartbeat(struct convoy_worker *worker)
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "heartbeat");
     cJSON_AddStringToObject(message, "phase", phase_names[atomic_load(&worker->phase)]);
+    if (atomic_load(&worker->behind.runs))
+        cJSON_AddTrueToObject(message, "preparing");
     if (worker->device.backend->counters != NULL)
         worker->device.backend->counters(worker->device.device, add_counter,
                                          cJSON_AddObjectToObject(message, "counters"));

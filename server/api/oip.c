@@ -266,6 +266,8 @@ bool convoy_oip_model(struct convoy_request *request)
     write_outputs(&view.shape, &json);
     convoy_json_write_key(&json, "precision");
     convoy_json_write_string(&json, view.shape.precision);
+    convoy_json_write_key(&json, "decoder");
+    convoy_json_write_string(&json, atomic_load(&model->takes_files) ? "gpu" : "cpu");
     convoy_json_write_end_object(&json);
     convoy_model_view_end(&view);
     return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);

@@ -273,7 +273,8 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
 {
     struct device_worker *worker = context;
     struct convoy_supervisor *supervisor = worker->supervisor;
-    bool was_loading = worker->loading != NO_MODEL;
+    /* While it prepared its decoder neither a model nor a slot is to blame: a deadly one shows again. */
+    bool was_preparing = worker->preparing, was_loading = worker->loading != NO_MODEL && !was_preparing;
     bool worked =
         worker->completed || (worker->serving && convoy_now_us() - process->started_us > SETTLED_US);
     uint32_t again = 0, running = 0;
@@ -285,7 +286,8 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
         running = convoy_worker_slots_in_flight(worker->slots);
         on_finished_slots(worker, process); /* slots that it finished before it died count */
         worked = worked || running > 0;
-        again = convoy_worker_slots_down(worker->slots, !was_loading && !worker->distrusted);
+        again =
+            convoy_worker_slots_down(worker->slots, !was_loading && !was_preparing && !worker->distrusted);
     } else if (worker->slots != NULL) {
         convoy_worker_slots_lost(worker->slots);
     }

@@ -75,7 +75,7 @@ static const struct convoy_model_record *match(const struct device_worker *worke
         if (model == NULL || model->config == NULL || model->state != CONVOY_MODEL_LOADING ||
             !convoy_placement_here(worker, model))
             continue;
-        cJSON *own = convoy_worker_command_load_kind(model, convoy_loading_files(worker->supervisor));
+        cJSON *own = convoy_worker_command_load_kind(model, convoy_files_of(worker));
         bool same = own != NULL && cJSON_Compare(own, load, true);
         cJSON_Delete(own);
         for (const struct held_model *held = worker->held; held != NULL && same; held = held->next)

@@ -8,6 +8,7 @@
 
 #define HEALTH_FRESH_US 5000000u /* health comes every second; older than this it says nothing */
 #define TUNING_DEATHS   2        /* after so many in a row the device is no longer tuned */
+#define DECODER_DEATHS  2        /* and no longer decodes JPEG files */
 
 /* Whether this worker may export a counter of that name: only names of CUDA calls (cudaMemcpyAsync), and a
  * bounded number of them, since each becomes a time series. */
@@ -74,6 +75,9 @@ void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_m
             worker->tuning_deaths = 0; /* tuning was completed */
         snprintf(worker->phase, sizeof worker->phase, "%s", message->text);
     }
+    if (worker->preparing && !message->preparing)
+        worker->decoder_deaths = 0; /* it was prepared, or refused */
+    worker->preparing = message->preparing;
     report_counters(worker, message->json);
     if (worker->health_us != 0 && convoy_now_us() - worker->health_us > HEALTH_FRESH_US) {
         convoy_log(CONVOY_LOG_WARNING, "the GPU's health is not known any more",
@@ -113,15 +117,30 @@ void convoy_heartbeat_health(struct device_worker *worker, const struct convoy_w
 void convoy_heartbeat_died(struct device_worker *worker, bool busy)
 {
     bool tuned = tunes(worker) && !busy; /* a worker tunes only when it is idle */
+    bool prepared =
+        worker->preparing; /* whatever else it did: what is wrong with that shows again without it */
     worker->phase[0] = '\0';
+    worker->preparing = false;
     worker->xids = 0;
     worker->listened = false;
     hide_health(worker);
+    if (!prepared && convoy_heartbeat_decodes(worker))
+        worker->decoder_deaths = 0; /* workers die of something else, too */
+    if (prepared && ++worker->decoder_deaths == DECODER_DEATHS)
+        convoy_log(CONVOY_LOG_ERROR, "JPEG files are no longer decoded by a device",
+                   CONVOY_STR("device", worker->device),
+                   CONVOY_STR("reason", "two workers in a row died while they prepared its decoder"),
+                   convoy_per_model_field(worker));
     if (!tuned || ++worker->tuning_deaths != TUNING_DEATHS)
         return;
     convoy_log(CONVOY_LOG_WARNING, "tuning is given up", CONVOY_STR("device", worker->device),
                CONVOY_STR("reason", "two workers in a row died while they tuned"),
                convoy_per_model_field(worker));
+}
+
+bool convoy_heartbeat_decodes(const struct device_worker *worker)
+{
+    return worker->decoder_deaths < DECODER_DEATHS;
 }
 
 const char *convoy_heartbeat_tune(const struct device_worker *worker)

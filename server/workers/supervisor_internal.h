@@ -1,12 +1,13 @@
 /* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_canary.c,
  * supervisor_measure.c, supervisor_placement.c, supervisor_per_model.c, supervisor_heartbeat.c,
- * supervisor_watch.c, supervisor_adopt.c, supervisor_health.c and supervisor_stop.c share. All of it belongs
- * to the control loop, except the atomics. */
+ * supervisor_watch.c, supervisor_files.c, supervisor_adopt.c, supervisor_health.c and supervisor_stop.c
+ * share. All of it belongs to the control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
 #include "engine/base/log.h"
 #include "server/workers/supervisor.h"
+#include "server/workers/worker_command.h"
 #include "server/workers/worker_process.h"
 
 #include <stdatomic.h>
@@ -75,6 +76,8 @@ struct device_worker {
     bool completed;          /* this process finished a slot */
     char phase[16];          /* as reported last; "": none */
     uint32_t tuning_deaths;  /* deaths while tuning, in a row */
+    bool preparing;          /* its JPEG decoder, as reported last */
+    uint32_t decoder_deaths; /* deaths while preparing it, in a row */
     int loading;             /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;     /* since when */
     uint64_t health_us;      /* when its device's health came last; 0: what came is not shown any more */
@@ -207,11 +210,20 @@ void convoy_loading_forget(struct device_worker *worker);
 void convoy_loading_fail(struct convoy_supervisor *supervisor, struct convoy_model_record *model,
                          const char *reason);
 
-/* Whether devices decode files of the models, where they can. */
-bool convoy_loading_files(const struct convoy_supervisor *supervisor);
 /* Sends a command for a model, or notes that it has to be sent again. */
 void convoy_loading_send(struct device_worker *worker, const struct convoy_model_record *model,
                          enum unsent command);
+
+/* ---- supervisor_files.c: which devices decode JPEG files ---- */
+
+/* Whether devices decode files of the models, where they can. */
+bool convoy_files_wanted(const struct convoy_supervisor *supervisor);
+/* What LOAD says of them to this worker. With "gpu" a model is READY only when its device decodes, or cannot.
+ */
+enum convoy_load_files convoy_files_of(const struct device_worker *worker);
+/* What a worker says of the model has changed. Files go to a model only where each device that has it loaded
+ * decodes them: any of them may get the row. */
+void convoy_files_count_takers(struct convoy_supervisor *supervisor, struct convoy_model_record *model);
 
 /* ---- supervisor_quarantine.c: a model whose loading kills two workers of a device in a row is not loaded
  * there again until its files change. Requests that load it cannot make it kill more workers, which other
@@ -286,7 +298,8 @@ const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supe
  * ----
  *
  * Only the tuner can meet a kernel that kills the device or never ends: after two workers in a row died while
- * they tuned, the device is served without tuning until convoyd starts again. */
+ * they tuned, the device is served without tuning until convoyd starts again. The same of the JPEG decoder,
+ * which is prepared while models are served: after two such deaths the front decodes. */
 
 /* HEARTBEAT, MEMORY and HEALTH came. */
 void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_message *message);
@@ -294,6 +307,8 @@ void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_w
 void convoy_heartbeat_health(struct device_worker *worker, const struct convoy_worker_message *message);
 /* The worker is gone; busy: with slots in flight. */
 void convoy_heartbeat_died(struct device_worker *worker, bool busy);
+/* Whether the next worker may have the device decode JPEG files. */
+bool convoy_heartbeat_decodes(const struct device_worker *worker);
 /* The next worker's --tune: "on", "off" or "force". */
 const char *convoy_heartbeat_tune(const struct device_worker *worker);
 

@@ -40,12 +40,7 @@ static void send_channel(struct device_worker *worker)
         !send_or_log(worker, convoy_worker_command_channel(size), "channel", 0, worker->channel_unsent);
 }
 
-bool convoy_loading_files(const struct convoy_supervisor *supervisor)
-{
-    return supervisor->config->images.decoder != CONVOY_IMAGE_DECODER_CPU;
-}
-
-static cJSON *message_of(const struct convoy_supervisor *supervisor, uint32_t number,
+static cJSON *message_of(const struct device_worker *worker, uint32_t number,
                          const struct convoy_model_record *model, enum unsent command)
 {
     switch (command) {
@@ -54,8 +49,7 @@ static cJSON *message_of(const struct convoy_supervisor *supervisor, uint32_t nu
     case UNSENT_MEASURE:
         return convoy_worker_command_measure(model);
     default:
-        return convoy_worker_command_load(model, command == UNSENT_LOAD_BESIDE,
-                                          convoy_loading_files(supervisor));
+        return convoy_worker_command_load(model, command == UNSENT_LOAD_BESIDE, convoy_files_of(worker));
     }
 }
 
@@ -69,8 +63,8 @@ static void send_command(struct device_worker *worker, uint32_t number,
                                         [UNSENT_LOAD_BESIDE] = "load",
                                         [UNSENT_UNLOAD] = "unload"};
     bool again = worker->unsent[number] == command;
-    bool sent = send_or_log(worker, message_of(worker->supervisor, number, model, command), names[command],
-                            number, again);
+    bool sent =
+        send_or_log(worker, message_of(worker, number, model, command), names[command], number, again);
     worker->unsent[number] = sent ? UNSENT_NONE : command;
     if (sent && (command == UNSENT_LOAD || command == UNSENT_LOAD_BESIDE))
         worker->asked[number]++;
@@ -126,20 +120,6 @@ void convoy_loading_fail(struct convoy_supervisor *supervisor, struct convoy_mod
         supervisor->changed(supervisor->changed_context);
 }
 
-/* Files go to a model only where each device that has it loaded decodes them: any of them may get the row. */
-static void count_takers(struct convoy_supervisor *supervisor, struct convoy_model_record *model)
-{
-    bool takes = convoy_loading_files(supervisor), loaded = false;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        const struct kept_answer *kept = &supervisor->workers[i]->kept[model->number];
-        takes = takes && (!kept->loaded || kept->takes_files);
-        loaded = loaded || kept->loaded;
-    }
-    takes = takes && loaded;
-    atomic_store(&model->takes_files, takes);
-    convoy_batcher_model_files(supervisor->batcher, model, takes);
-}
-
 static void refuse(struct device_worker *worker, struct convoy_model_record *model, const char *reason)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
@@ -170,7 +150,7 @@ static void serve(struct device_worker *worker, struct convoy_model_record *mode
         return;
     }
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
-    count_takers(supervisor, model);
+    convoy_files_count_takers(supervisor, model);
     convoy_worker_slots_first_run(worker->slots, model, kept->first_run_us);
     convoy_worker_slots_model(worker->slots, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* owned by the batcher now */
@@ -460,6 +440,12 @@ void convoy_loading_tuned(struct device_worker *worker, const struct convoy_work
         return;
     convoy_metrics_weight_bytes(worker->supervisor->metrics, model->name, model->version, worker->device,
                                 message->loaded.weight_bytes);
+    /* A worker of an earlier build says nothing of files there: it did with LOADED. */
+    if (message->loaded.takes_files && !kept->takes_files) {
+        kept->takes_files = true;
+        if (worker->attached)
+            convoy_files_count_takers(worker->supervisor, model);
+    }
     struct convoy_layer_name *layers = copy_of_layers(message);
     if (layers == NULL)
         return;

@@ -95,7 +95,7 @@ static bool some_device_takes_files(const struct convoy_supervisor *supervisor)
     bool takes = false;
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         takes = takes || supervisor->workers[i]->files_ahead > 0;
-    return takes && convoy_loading_files(supervisor);
+    return takes && convoy_files_wanted(supervisor);
 }
 
 void convoy_measure_size(struct convoy_supervisor *supervisor)

@@ -171,7 +171,8 @@ static void lay_down(struct device_worker *worker)
     convoy_channel_reset(&worker->process.channel);
     worker->dormant = true;
     worker->process.other_models = true;
-    worker->tuning_deaths = 0;
+    worker->preparing = false;
+    worker->tuning_deaths = worker->decoder_deaths = 0;
     worker->backoff_ms = 0;
     memset(worker->asked, 0, CONVOY_MAX_MODELS * sizeof *worker->asked);
     memset(worker->unsent, 0, CONVOY_MAX_MODELS * sizeof *worker->unsent);

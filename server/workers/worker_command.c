@@ -71,7 +71,8 @@ static void add_stamp(cJSON *message, const struct convoy_model_record *model)
     cJSON_AddStringToObject(message, "stamp", text);
 }
 
-cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside, bool files)
+cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside,
+                                  enum convoy_load_files files)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
     convoy_model_input_transform(&model->config->input, CONVOY_PIXEL_CHANNELS, multiply, add);
@@ -87,12 +88,14 @@ cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool 
     cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
     cJSON_AddBoolToObject(message, "normalise_bytes", model->config->input.normalises);
     add_input(message, &model->config->input);
-    add_fitting(message, &model->config->input, files);
+    add_fitting(message, &model->config->input, files != CONVOY_LOAD_NO_FILES);
     add_stamp(message, model);
-    return complete(message, 16);
+    if (files == CONVOY_LOAD_FILES_FIRST)
+        cJSON_AddTrueToObject(message, "decoder_first");
+    return complete(message, files == CONVOY_LOAD_FILES_FIRST ? 17 : 16);
 }
 
-cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model, bool files)
+cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model, enum convoy_load_files files)
 {
     cJSON *message = convoy_worker_command_load(model, false, files);
     cJSON_DeleteItemFromObjectCaseSensitive(message, "type");

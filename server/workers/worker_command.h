@@ -10,9 +10,14 @@
 
 /* CHANNEL: the slots are laid out and have this size. */
 cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size);
+/* Whether the device may decode JPEG files for a model; FIRST: the model is loaded only when it does, or
+ * cannot. */
+enum convoy_load_files { CONVOY_LOAD_NO_FILES, CONVOY_LOAD_FILES, CONVOY_LOAD_FILES_FIRST };
+
 /* LOAD. Reads the model's number, name, version, path and config. beside: other models are served meanwhile.
- * files: the device may decode JPEG files for it. */
-cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside, bool files);
+ */
+cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside,
+                                  enum convoy_load_files files);
 /* MEASURE: how large are the model's rows and outputs? Names the same file as LOAD, and all
  * that changes its shapes. */
 cJSON *convoy_worker_command_measure(const struct convoy_model_record *model);
@@ -20,7 +25,7 @@ cJSON *convoy_worker_command_measure(const struct convoy_model_record *model);
 cJSON *convoy_worker_command_unload(uint32_t number);
 /* What of a LOAD decides what the model computes: two fronts for which it is the same load the same. An
  * object that the caller frees. */
-cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model, bool files);
+cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model, enum convoy_load_files files);
 /* ADOPT: the front before is gone, and this one wants to know what the worker has loaded. */
 cJSON *convoy_worker_command_adopt(void);
 /* KEEP: of the models that it has loaded only those that convoy_worker_command_keep_add() adds, each under a

@@ -171,6 +171,7 @@ static int read_layers(const cJSON *json, struct convoy_worker_message *message,
     int code = whole(json, "weight_bytes", 0, 1e15, &message->loaded.weight_bytes, error);
     if (code != 0)
         return code;
+    message->loaded.takes_files = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "takes_jpeg"));
     message->loaded.shape.layer_count = layer_count_of(json);
     copy_string(message->loaded.shape.precision, sizeof message->loaded.shape.precision, json, "precision");
     uint32_t count = message->loaded.shape.layer_count, i = 0;
@@ -248,7 +249,6 @@ static int read_loaded(const cJSON *json, struct convoy_worker_message *message,
     int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
     if (code == 0 && cJSON_HasObjectItem(json, "first_run_us"))
         code = whole(json, "first_run_us", 0, 1e12, &message->loaded.first_run_us, error);
-    message->loaded.takes_files = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "takes_jpeg"));
     if (code == 0)
         code = read_canary(json, message, error);
     return code != 0 ? code : read_layers(json, message, error);
@@ -330,6 +330,7 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
         return read_health(json, message, error);
     case CONVOY_WORKER_HEARTBEAT:
         message->text = string(json, "phase");
+        message->preparing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "preparing"));
         return 0;
     case CONVOY_WORKER_LOG:
         message->text = string(json, "message");

@@ -50,6 +50,7 @@ struct convoy_worker_message {
     const char *text;  /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
                           message; HEARTBEAT: the phase; CHECKED: how it differs, or "" */
     const char *level; /* LOG */
+    bool preparing;    /* HEARTBEAT: the device's JPEG decoder is being prepared while models are served */
     struct {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
@@ -61,7 +62,7 @@ struct convoy_worker_message {
         uint64_t weight_bytes;
         uint64_t first_run_us;            /* of LOADED: how long one row took; 0: unknown */
         struct convoy_layer_name *layers; /* shape.layer_count of them, owned by the message */
-        bool takes_files;                 /* of LOADED: the model's rows may be JPEG files */
+        bool takes_files;                 /* the model's rows may be JPEG files */
         uint64_t files;                   /* of LOADED: a number of the files that were read; 0: unknown */
         struct convoy_canary canary;      /* of LOADED: without its hash; count 0: there is none */
     } loaded;                             /* and TUNED */

@@ -279,7 +279,8 @@ static void on_message(void *context, struct convoy_worker_process *process,
             bench->group->failed = TOO_FEW;
             break;
         }
-        convoy_worker_process_send(process, convoy_worker_command_load(&bench->model, false, false));
+        convoy_worker_process_send(process,
+                                   convoy_worker_command_load(&bench->model, false, CONVOY_LOAD_NO_FILES));
         break;
     case CONVOY_WORKER_LOADED:
         on_loaded(bench, message);

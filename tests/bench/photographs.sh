@@ -45,7 +45,7 @@ case $network in
     ;;
 esac
 [ "$network" = pixels ] || printf '{"input": %s, "precision": "%s"}' "$input" "$precision" >"$model/config.json"
-printf '{"images": {"decoder": "auto"}%s}' "$options" >"$work/config.json"
+printf '{"images": {"decoder": "gpu"}%s}' "$options" >"$work/config.json"
 
 for size in "500 375" "1920 1080"; do
   read -r width height <<<"$size"

@@ -1,7 +1,8 @@
-/* Jobs of JPEG files between the compute thread and those that decode, for the thread sanitizer: each job's
- * rows are of its own files and whole until they were taken, each state takes part in a check, and rooms grow
- * while jobs are under way. The device, nvJPEG and the kernel are stand-ins of a few lines: what is decoded
- * is the width that a file's header says. */
+/* Jobs of JPEG files between the compute thread and those that decode, for the thread sanitizer: the decoder
+ * is prepared on a thread of its own while the compute thread asks for it, each job's rows are of its own
+ * files and whole until they were taken, each state takes part in a check, and rooms grow while jobs are
+ * under way. The device, nvJPEG and the kernel are stand-ins of a few lines: what is decoded is the width
+ * that a file's header says. */
 #include "engine/cuda/decode/jpeg_decoder.h"
 #include "engine/base/clock.h"
 #include "engine/cuda/decode/jpeg_file.h"
@@ -11,6 +12,7 @@
 #include "kernels/fit_images.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,6 +342,44 @@ static uint8_t *make_job(int first, size_t *bytes)
     return memory;
 }
 
+struct preparing {
+    struct convoy_jpeg_decoder *decoder;
+    atomic_bool ended;
+};
+
+static void *prepare(void *context)
+{
+    struct preparing *preparing = context;
+    struct convoy_error error;
+    CHECK(convoy_jpeg_decoder_prepare(preparing->decoder, &error) == 0);
+    atomic_store(&preparing->ended, true);
+    return NULL;
+}
+
+/* While it is prepared the compute thread loads networks of larger and larger rows, and asks what there is.
+ */
+static void prepare_behind(struct convoy_jpeg_decoder *decoder, size_t image_bytes)
+{
+    struct preparing preparing = {.decoder = decoder};
+    struct convoy_error error;
+    pthread_t thread;
+    CHECK(convoy_jpeg_decoder_reserve(decoder, ROWS, 1, &error) == -EAGAIN);
+    CHECK(convoy_jpeg_decoder_check(decoder, &error) == 0 && convoy_jpeg_decoder_memory(decoder) == 0);
+    CHECK(pthread_create(&thread, NULL, prepare, &preparing) == 0);
+    size_t bytes = 1;
+    uint64_t end_us = convoy_now_us() + WAIT_S * UINT64_C(1000000);
+    while (!atomic_load_explicit(&preparing.ended, memory_order_relaxed)) {
+        int failed = convoy_jpeg_decoder_reserve(decoder, ROWS, bytes, &error);
+        CHECK(convoy_now_us() < end_us);
+        CHECK(failed == 0 || failed == -EAGAIN);
+        bytes += bytes < image_bytes;
+        (void)convoy_jpeg_decoder_memory(decoder);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(convoy_jpeg_decoder_prepare(decoder, &error) == 0); /* nothing is left to do */
+    CHECK(convoy_jpeg_decoder_check(decoder, &error) == 1);
+}
+
 int main(void)
 {
     static struct convoy_cuda_gpu gpu;
@@ -355,6 +395,7 @@ int main(void)
     CHECK(decoder != NULL);
     for (int i = 0; i < FLIGHT; i++)
         memory[i] = make_job(1 + i * ROWS, &bytes[i]);
+    prepare_behind(decoder, image_bytes);
     CHECK(convoy_jpeg_decoder_reserve(decoder, ROWS, image_bytes, &error) == 0);
     uint64_t end_us = convoy_now_us() + WAIT_S * UINT64_C(1000000);
     int begun = 0, ended = 0;

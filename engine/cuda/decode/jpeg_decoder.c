@@ -1,6 +1,8 @@
 #include "engine/cuda/decode/jpeg_decoder.h"
 
+#include "engine/base/clock.h"
 #include "engine/cuda/decode/jpeg_known.h"
+#include "engine/cuda/decode/jpeg_memory.h"
 #include "engine/cuda/decode/jpeg_probe.h"
 #include "engine/cuda/decode/jpeg_state.h"
 #include "engine/cuda/runtime/calls.h"
@@ -10,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What nvJPEG may keep on the device, and pinned, of all states together. */
-#define LIBRARY_BYTES ((uint64_t)1 << 30)
 /* Of rows, for each task; networks of larger ones take pixels. */
 #define ROWS_BYTES ((size_t)256 << 20)
 #define FEW_ROOMS  4
@@ -19,6 +19,8 @@
 #ifndef CONVOY_JPEG_ROOMS_BYTES
 #define CONVOY_JPEG_ROOMS_BYTES (FEW_ROOMS * ROWS_BYTES)
 #endif
+
+enum stage { UNPREPARED, PREPARED, REFUSED };
 
 struct worker {
     struct convoy_jpeg_decoder *decoder;
@@ -31,11 +33,11 @@ struct worker {
 struct convoy_jpeg_decoder {
     const struct convoy_cuda_gpu *gpu;
     struct convoy_jpeg_library library;
-    bool prepared, refused; /* reserve() has made the states; or it has found out that that cannot be */
-    struct convoy_error why;
-    _Atomic uint64_t device_bytes, pinned_bytes; /* nvJPEG's */
-    struct convoy_nvjpeg_device_allocator device;
-    struct convoy_nvjpeg_pinned_allocator pinned;
+    pthread_mutex_t preparing; /* held by prepare(); the states are that thread's until they are prepared */
+    atomic_int stage;          /* enum stage */
+    struct convoy_error why;   /* REFUSED: what was found; written before */
+    _Atomic size_t wanted;     /* bytes of a room, so far; the compute thread's to change */
+    struct convoy_jpeg_memory memory;
     pthread_mutex_t lock; /* of what follows, and of each worker's `checked` */
     pthread_cond_t changed;
     pthread_cond_t ended;                   /* a task that wakes has */
@@ -45,59 +47,6 @@ struct convoy_jpeg_decoder {
     struct convoy_jpeg_room rooms[CONVOY_JPEG_ROOMS];
     struct worker workers[CONVOY_JPEG_STATES];
 };
-
-/* Counts bytes and says whether they are within the bound. */
-static bool count_bytes(_Atomic uint64_t *count, size_t bytes)
-{
-    if (atomic_fetch_add(count, bytes) + bytes <= LIBRARY_BYTES)
-        return true;
-    atomic_fetch_sub(count, bytes);
-    return false;
-}
-
-static int allocate_device(void *context, void **memory, size_t bytes, cudaStream_t stream)
-{
-    struct convoy_jpeg_decoder *decoder = context;
-    struct convoy_error ignored;
-    (void)stream;
-    if (!count_bytes(&decoder->device_bytes, bytes))
-        return cudaErrorMemoryAllocation;
-    if (CONVOY_CUDA_BESIDE(&ignored, cudaMalloc, (memory, bytes)) == 0)
-        return cudaSuccess;
-    atomic_fetch_sub(&decoder->device_bytes, bytes);
-    return cudaErrorMemoryAllocation;
-}
-
-static int release_device(void *context, void *memory, size_t bytes, cudaStream_t stream)
-{
-    struct convoy_jpeg_decoder *decoder = context;
-    struct convoy_error ignored;
-    (void)stream;
-    atomic_fetch_sub(&decoder->device_bytes, bytes);
-    return CONVOY_CUDA_BESIDE(&ignored, cudaFree, (memory)) == 0 ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-static int allocate_pinned(void *context, void **memory, size_t bytes, cudaStream_t stream)
-{
-    struct convoy_jpeg_decoder *decoder = context;
-    struct convoy_error ignored;
-    (void)stream;
-    if (!count_bytes(&decoder->pinned_bytes, bytes))
-        return cudaErrorMemoryAllocation;
-    if (CONVOY_CUDA_BESIDE(&ignored, cudaMallocHost, (memory, bytes)) == 0)
-        return cudaSuccess;
-    atomic_fetch_sub(&decoder->pinned_bytes, bytes);
-    return cudaErrorMemoryAllocation;
-}
-
-static int release_pinned(void *context, void *memory, size_t bytes, cudaStream_t stream)
-{
-    struct convoy_jpeg_decoder *decoder = context;
-    struct convoy_error ignored;
-    (void)stream;
-    atomic_fetch_sub(&decoder->pinned_bytes, bytes);
-    return CONVOY_CUDA_BESIDE(&ignored, cudaFreeHost, (memory)) == 0 ? cudaSuccess : cudaErrorInvalidValue;
-}
 
 struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gpu *gpu,
                                                      struct convoy_error *error)
@@ -110,9 +59,9 @@ struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gp
         return NULL;
     }
     decoder->gpu = gpu;
-    decoder->device = (struct convoy_nvjpeg_device_allocator){allocate_device, release_device, decoder};
-    decoder->pinned = (struct convoy_nvjpeg_pinned_allocator){allocate_pinned, release_pinned, decoder};
+    convoy_jpeg_memory_init(&decoder->memory);
     decoder->last = &decoder->first;
+    pthread_mutex_init(&decoder->preparing, NULL);
     pthread_mutex_init(&decoder->lock, NULL);
     pthread_cond_init(&decoder->changed, NULL);
     pthread_cond_init(&decoder->ended, NULL);
@@ -130,7 +79,7 @@ static void stop_threads(struct convoy_jpeg_decoder *decoder)
             pthread_join(decoder->workers[i].thread, NULL);
 }
 
-/* What reserve() made. */
+/* What was prepared. */
 static void free_states(struct convoy_jpeg_decoder *decoder)
 {
     stop_threads(decoder);
@@ -154,6 +103,7 @@ void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder)
     pthread_cond_destroy(&decoder->ended);
     pthread_cond_destroy(&decoder->changed);
     pthread_mutex_destroy(&decoder->lock);
+    pthread_mutex_destroy(&decoder->preparing);
     free(decoder);
 }
 
@@ -238,7 +188,8 @@ static int try_library(struct convoy_jpeg_decoder *decoder, int backend, int out
     struct convoy_jpeg_library *library = &decoder->library;
     struct convoy_jpeg_state *state = &decoder->workers[0].state;
     library->output = output;
-    int status = library->nvjpeg.create(backend, &decoder->device, &decoder->pinned, 0, &library->handle);
+    int status = library->nvjpeg.create(backend, &decoder->memory.device, &decoder->memory.pinned, 0,
+                                        &library->handle);
     if (status != CONVOY_NVJPEG_SUCCESS) {
         library->handle = NULL;
         return convoy_fail(error, -ENOTSUP, "nvjpegCreateExV2: %s", convoy_nvjpeg_status_text(status));
@@ -300,26 +251,6 @@ static int start_threads(struct convoy_jpeg_decoder *decoder, struct convoy_erro
     return failed;
 }
 
-static int refuse(struct convoy_jpeg_decoder *decoder, const struct convoy_error *why)
-{
-    decoder->refused = true;
-    decoder->why = *why;
-    return -ENOTSUP;
-}
-
-static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
-{
-    if (decoder->refused) {
-        *error = decoder->why;
-        return -ENOTSUP;
-    }
-    int failed = find_way(decoder, error);
-    if (!failed && (failed = start_threads(decoder, error)) != 0)
-        free_states(decoder);
-    decoder->prepared = !failed;
-    return failed == -ENOTSUP ? refuse(decoder, error) : failed;
-}
-
 static int reserve_rooms(struct convoy_jpeg_decoder *decoder, int first, int end, size_t bytes,
                          struct convoy_error *error)
 {
@@ -331,17 +262,13 @@ static int reserve_rooms(struct convoy_jpeg_decoder *decoder, int first, int end
     return failed;
 }
 
-/* After the first rooms were made: does each state decode rightly? 0, or that it is of no use. */
-static int check_first(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+/* Those above one for each state are for speed: it goes without them, too. */
+static int reserve_more_rooms(struct convoy_jpeg_decoder *decoder, size_t bytes, struct convoy_error *error)
 {
-    int right = convoy_jpeg_decoder_check(decoder, error);
-    if (right > 0 || (right < 0 && right != -EBADMSG))
-        return right > 0 ? 0 : right;
-    if (right == 0)
-        convoy_fail(error, -ENOTSUP, "a known JPEG file could not be decoded");
-    free_states(decoder);
-    decoder->prepared = false;
-    return refuse(decoder, error);
+    bool many = bytes * CONVOY_JPEG_ROOMS <= CONVOY_JPEG_ROOMS_BYTES;
+    int failed =
+        reserve_rooms(decoder, CONVOY_JPEG_STATES, many ? CONVOY_JPEG_ROOMS : FEW_ROOMS, bytes, error);
+    return failed == -ENOMEM ? 0 : failed;
 }
 
 int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
@@ -352,28 +279,27 @@ int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t ro
     if (image_bytes > ROWS_BYTES / rows)
         return convoy_fail(error, -ENOTSUP, "%u rows of %zu bytes are more than %zu MiB", rows, image_bytes,
                            ROWS_BYTES >> 20);
-    bool first = !decoder->prepared;
     size_t bytes = rows * image_bytes;
-    if (bytes < CONVOY_JPEG_KNOWN_BYTES)
-        bytes = CONVOY_JPEG_KNOWN_BYTES;
-    int failed = first ? prepare(decoder, error) : 0;
-    if (!failed)
-        failed = reserve_rooms(decoder, 0, CONVOY_JPEG_STATES, bytes, error);
-    if (!failed && first)
-        failed = check_first(decoder, error);
-    if (failed)
-        return failed;
-    /* The others are for speed, so they come when nvJPEG has its memory, and it goes without them, too. */
-    bool many = bytes * CONVOY_JPEG_ROOMS <= CONVOY_JPEG_ROOMS_BYTES;
-    failed = reserve_rooms(decoder, CONVOY_JPEG_STATES, many ? CONVOY_JPEG_ROOMS : FEW_ROOMS, bytes, error);
-    return failed == -ENOMEM ? 0 : failed;
+    if (bytes > atomic_load(&decoder->wanted))
+        atomic_store(&decoder->wanted, bytes);
+    switch (atomic_load(&decoder->stage)) {
+    case UNPREPARED:
+        return convoy_fail(error, -EAGAIN, "the decoder is not prepared yet");
+    case REFUSED:
+        *error = decoder->why;
+        return -ENOTSUP;
+    default:
+        break;
+    }
+    int failed = reserve_rooms(decoder, 0, CONVOY_JPEG_STATES, bytes, error);
+    return failed ? failed : reserve_more_rooms(decoder, bytes, error);
 }
 
 uint64_t convoy_jpeg_decoder_memory(const struct convoy_jpeg_decoder *decoder)
 {
-    if (decoder == NULL || !decoder->prepared)
+    if (decoder == NULL || atomic_load(&decoder->stage) != PREPARED)
         return 0;
-    uint64_t bytes = atomic_load(&decoder->device_bytes);
+    uint64_t bytes = atomic_load(&decoder->memory.device_bytes);
     for (int i = 0; i < CONVOY_JPEG_ROOMS; i++)
         bytes += decoder->rooms[i].bytes;
     for (int i = 0; i < CONVOY_JPEG_STATES; i++)
@@ -398,6 +324,17 @@ bool convoy_jpeg_task_ended(const struct convoy_jpeg_task *task)
     return atomic_load_explicit(&task->ended, memory_order_acquire);
 }
 
+/* The room is another task's, behind the event. */
+static void give_back(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_room *room)
+{
+    room->was_taken = true;
+    pthread_mutex_lock(&decoder->lock);
+    room->held = false;
+    room->released = ++decoder->released;
+    pthread_cond_broadcast(&decoder->changed);
+    pthread_mutex_unlock(&decoder->lock);
+}
+
 int convoy_jpeg_decoder_release(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task,
                                 cudaStream_t stream, struct convoy_error *error)
 {
@@ -405,12 +342,7 @@ int convoy_jpeg_decoder_release(struct convoy_jpeg_decoder *decoder, struct conv
     int failed = CONVOY_CUDA(error, cudaEventRecord, (room->taken, stream));
     if (failed)
         return failed;
-    room->was_taken = true;
-    pthread_mutex_lock(&decoder->lock);
-    room->held = false;
-    room->released = ++decoder->released;
-    pthread_cond_broadcast(&decoder->changed);
-    pthread_mutex_unlock(&decoder->lock);
+    give_back(decoder, room);
     return 0;
 }
 
@@ -422,16 +354,22 @@ void convoy_jpeg_decoder_wait(struct convoy_jpeg_decoder *decoder, const struct 
     pthread_mutex_unlock(&decoder->lock);
 }
 
-/* Copies the row of a task that has ended, and releases it. */
+/* Copies the row of a task that has ended, and releases it. In a stream of the decoder's own: it may be
+ * prepared while networks run in the others. */
 static int take_known(struct convoy_jpeg_decoder *decoder, struct convoy_jpeg_task *task, uint8_t *row,
                       struct convoy_error *error)
 {
-    cudaStream_t stream = decoder->gpu->streams[0];
-    int failed = CONVOY_CUDA(error, cudaMemcpyAsync,
-                             (row, task->images, CONVOY_JPEG_KNOWN_BYTES, cudaMemcpyDeviceToHost, stream));
+    cudaStream_t stream = decoder->workers[0].state.stream;
+    struct convoy_jpeg_room *room = task->room;
+    int failed = CONVOY_CUDA_BESIDE(
+        error, cudaMemcpyAsync, (row, task->images, CONVOY_JPEG_KNOWN_BYTES, cudaMemcpyDeviceToHost, stream));
     if (!failed)
-        failed = convoy_jpeg_decoder_release(decoder, task, stream, error);
-    return failed ? failed : CONVOY_CUDA(error, cudaEventSynchronize, (task->room->taken));
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventRecord, (room->taken, stream));
+    if (!failed)
+        failed = CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (room->taken));
+    if (!failed)
+        give_back(decoder, room);
+    return failed;
 }
 
 /* While it is checking, each state takes one task. */
@@ -444,10 +382,9 @@ static void set_checking(struct convoy_jpeg_decoder *decoder, bool checking)
     pthread_mutex_unlock(&decoder->lock);
 }
 
-int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+/* As convoy_jpeg_decoder_check(), of states that need not be prepared yet. */
+static int check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
 {
-    if (decoder == NULL || !decoder->prepared)
-        return 0;
     uint8_t input[CONVOY_JPEG_KNOWN_INPUT], row[CONVOY_JPEG_KNOWN_BYTES];
     struct convoy_jpeg_task tasks[CONVOY_JPEG_STATES];
     bool undecoded = false;
@@ -482,4 +419,73 @@ int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy
             result = -EBADMSG;
     }
     return result == 1 && undecoded ? 0 : result;
+}
+
+int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    return decoder != NULL && atomic_load(&decoder->stage) == PREPARED ? check(decoder, error) : 0;
+}
+
+/* Does each state decode rightly? 0, or that it is of no use. */
+static int check_first(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    int right = check(decoder, error);
+    if (right > 0 || (right < 0 && right != -EBADMSG))
+        return right > 0 ? 0 : right;
+    return right == 0 ? convoy_fail(error, -ENOTSUP, "a known JPEG file could not be decoded") : -ENOTSUP;
+}
+
+static int prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    size_t bytes = atomic_load(&decoder->wanted);
+    if (bytes < CONVOY_JPEG_KNOWN_BYTES)
+        bytes = CONVOY_JPEG_KNOWN_BYTES;
+    int failed = CONVOY_CUDA_BESIDE(error, cudaSetDevice, (decoder->gpu->index));
+    if (!failed)
+        failed = find_way(decoder, error);
+    if (!failed)
+        failed = start_threads(decoder, error);
+    if (!failed)
+        failed = reserve_rooms(decoder, 0, CONVOY_JPEG_STATES, bytes, error);
+    if (failed == -ENOMEM &&
+        decoder->workers[CONVOY_JPEG_STATES - 1].runs) { /* other networks may have smaller rows */
+        bytes = CONVOY_JPEG_KNOWN_BYTES;
+        failed = reserve_rooms(decoder, 0, CONVOY_JPEG_STATES, bytes, error);
+    }
+    if (!failed)
+        failed = check_first(decoder, error);
+    if (!failed) /* when nvJPEG has its memory */
+        failed = reserve_more_rooms(decoder, bytes, error);
+    /* Through a lost device nothing is freed: that can hang. */
+    if (failed == -ENOTSUP || failed == -ENOMEM)
+        free_states(decoder);
+    return failed;
+}
+
+int convoy_jpeg_decoder_prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *error)
+{
+    int failed = 0;
+    pthread_mutex_lock(&decoder->preparing);
+    uint64_t begun_us = convoy_now_us();
+    switch (atomic_load(&decoder->stage)) {
+    case UNPREPARED:
+        convoy_cuda_log(decoder->gpu, "debug", "the JPEG decoder is being prepared");
+        failed = prepare(decoder, error);
+        if (failed == -ENOTSUP)
+            decoder->why = *error;
+        if (!failed || failed == -ENOTSUP)
+            atomic_store(&decoder->stage, failed ? REFUSED : PREPARED);
+        if (!failed)
+            convoy_cuda_log(decoder->gpu, "info", "the JPEG decoder was prepared in %llu ms",
+                            (unsigned long long)((convoy_now_us() - begun_us) / 1000));
+        break;
+    case REFUSED:
+        *error = decoder->why;
+        failed = -ENOTSUP;
+        break;
+    default:
+        break;
+    }
+    pthread_mutex_unlock(&decoder->preparing);
+    return failed;
 }

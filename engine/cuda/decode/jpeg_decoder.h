@@ -14,8 +14,8 @@
  * A file that cannot be decoded is marked in its job, and its row is zeros; others are not touched. Where a
  * batch fails as a whole, it is decoded in halves until the files are found.
  *
- * Memory: all of it is allocated by convoy_jpeg_decoder_reserve(), except what nvJPEG keeps for itself, which
- * is bounded.
+ * Memory: all of it is allocated by convoy_jpeg_decoder_prepare() and convoy_jpeg_decoder_reserve(), except
+ * what nvJPEG keeps for itself, which is bounded.
  *
  * Threads: the compute thread calls all of this, but for what says otherwise. */
 #ifndef CONVOY_ENGINE_CUDA_JPEG_DECODER_H
@@ -41,10 +41,19 @@ struct convoy_jpeg_decoder *convoy_jpeg_decoder_open(const struct convoy_cuda_gp
 /* No task may be under way. NULL is allowed. */
 void convoy_jpeg_decoder_close(struct convoy_jpeg_decoder *decoder);
 
-/* Prepares for jobs of up to `rows` rows of image_bytes. The first call makes the states and has them decode
- * pictures that are known. Tasks may be under way. -ENOTSUP: this device cannot, or rows are too large;
- * -ENOMEM: it lacks memory; else the device is lost. After an error jobs of such rows may not be submitted;
- * others that were prepared for still may. */
+/* Makes the states and rooms, and has the states decode pictures that are known: 0.6 s on an H100. A second
+ * call does what the first one left to do. Any one thread, for which this selects the device, while the
+ * compute thread works: no lock is held that it waits for. (The driver has locks of its own: a launch may
+ * wait for a call here that allocates or pins memory, or loads nvJPEG's kernels, some milliseconds each.) A
+ * call waits for one that is under way on another thread. Returns 0: tasks may be submitted once reserve()
+ * has returned 0, too; -ENOTSUP: this device cannot; -ENOMEM: it lacks memory, and a later call may succeed;
+ * else the device is lost. */
+int convoy_jpeg_decoder_prepare(struct convoy_jpeg_decoder *decoder, struct convoy_error *error);
+
+/* Makes room for jobs of up to `rows` rows of image_bytes. Tasks may be under way. -EAGAIN: prepare() comes
+ * first, and will make that room; -ENOTSUP: this device cannot, or rows are too large; -ENOMEM: it lacks
+ * memory; else the device is lost. After an error jobs of such rows may not be submitted; others that were
+ * prepared for still may. */
 int convoy_jpeg_decoder_reserve(struct convoy_jpeg_decoder *decoder, uint32_t rows, size_t image_bytes,
                                 struct convoy_error *error);
 
@@ -63,7 +72,7 @@ int convoy_jpeg_decoder_release(struct convoy_jpeg_decoder *decoder, struct conv
                                 cudaStream_t stream, struct convoy_error *error);
 
 /* Has each state decode, turn and resize a file whose row is known (jpeg_known.h), as it does with a job's.
- * With no task under way. Returns 1: all rows are right; 0: there is nothing to check, or a state could not
+ * With no task under way. Returns 1: all rows are right; 0: nothing is prepared, or a state could not
  * decode the file, which it would say of a client's, too; -EBADMSG with a sentence: a row is wrong; another
  * errno: the device is lost. */
 int convoy_jpeg_decoder_check(struct convoy_jpeg_decoder *decoder, struct convoy_error *error);

@@ -19,6 +19,7 @@ struct convoy_net {
     uint32_t max_batch;
     bool takes_u8;
     struct convoy_image_fitting fitting; /* of JPEG rows, with the network's size filled in */
+    bool waits_for_decoder;              /* may take JPEG files when the decoder is prepared */
     size_t input_stride[CONVOY_ROW_LAYOUTS], output_stride; /* bytes, as in source.h */
     struct convoy_cuda_weights weights;
     int *layer_of_group;

@@ -35,6 +35,7 @@ int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
     gpu->log = options->log;
     gpu->pause = options->pause;
     gpu->run_beside = options->run_beside;
+    gpu->run_behind = options->run_behind;
     if (count > CONVOY_CUDA_MAX_STREAMS)
         count = CONVOY_CUDA_MAX_STREAMS;
     int failed = CONVOY_CUDA(error, cudaSetDevice, (gpu->index));

@@ -34,6 +34,8 @@ struct convoy_cuda_gpu {
     void (*log)(void *context, const char *level, const char *text);
     void (*pause)(void *context);
     void (*run_beside)(void *context, void (*work)(void *argument), void *argument);
+    void (*run_behind)(void *context, void (*work)(void *argument),
+                       int (*done)(void *argument, struct convoy_error *error), void *argument);
 };
 
 /* Selects the device `index` for this thread, makes its streams (options->streams, limited to 1 to

@@ -13,7 +13,9 @@
  * with grey files are not supported; none: no backend
  * at all; other: pixels are not those of the file; memory: the library asks for more memory than it may have;
  * flat: of each block of 8 x 8 its first pixel; second: the second state of a handle gives such pixels;
- * later:FILE: so do all, in the process whose number is in FILE, or in any where FILE says "all".
+ * later:FILE: so do all, in the process whose number is in FILE, or in any where FILE says "all"; hold:FILE:
+ * a handle is not made until FILE is there, and a minute at most; where FILE says "none" there is no backend,
+ * and "crash" ends the process.
  */
 #include "engine/cuda/decode/nvjpeg_abi.h"
 
@@ -44,6 +46,9 @@ struct convoy_nvjpeg_opaque_state {
     int batch, output; /* batch 0: not initialized, as after a batch that failed */
     void *memory;      /* as the real library keeps some */
 };
+
+#define HOLD_US    5000
+#define HOLD_TRIES (60 * 1000 * 1000 / HOLD_US)
 
 #define MEMORY_BYTES   ((size_t)1 << 20)
 #define TOO_MANY_BYTES (((size_t)1 << 30) + 1) /* the emulated GPU has them */
@@ -78,6 +83,25 @@ static bool is_meant(void)
     bool read = fgets(text, sizeof text, file) != NULL;
     fclose(file);
     return read && (strncmp(text, "all", 3) == 0 || strtol(text, NULL, 10) == getpid());
+}
+
+/* What "hold:FILE" says; false: there is no backend. */
+static bool held(void)
+{
+    const char *wish = getenv("CONVOY_EMULATED_NVJPEG");
+    char text[16] = "";
+    FILE *file = NULL;
+    if (wish == NULL || strncmp(wish, "hold:", 5) != 0)
+        return true;
+    for (int i = 0; i < HOLD_TRIES && (file = fopen(wish + 5, "r")) == NULL; i++)
+        usleep(HOLD_US);
+    if (file == NULL)
+        return false;
+    bool says = fgets(text, sizeof text, file) != NULL;
+    fclose(file);
+    if (says && strncmp(text, "crash", 5) == 0)
+        abort();
+    return !says || strncmp(text, "none", 4) != 0;
 }
 
 /* Is there a comment of that text before the first scan? */
@@ -221,7 +245,7 @@ EXPORTED int nvjpegCreateExV2(int backend, struct convoy_nvjpeg_device_allocator
                               struct convoy_nvjpeg_pinned_allocator *pinned, unsigned flags,
                               convoy_nvjpeg_handle *handle)
 {
-    if (wishes("none") || flags != 0 || device == NULL || pinned == NULL)
+    if (!held() || wishes("none") || flags != 0 || device == NULL || pinned == NULL)
         return CONVOY_NVJPEG_IMPLEMENTATION_NOT_SUPPORTED;
     if (wishes("no-engines") && backend == CONVOY_NVJPEG_HARDWARE)
         return CONVOY_NVJPEG_ARCH_MISMATCH;

@@ -35,6 +35,48 @@ Test(heartbeat, deaths_of_something_else_leave_tuning_alone)
     cr_assert_str_eq(convoy_heartbeat_tune(&worker), "on");
 }
 
+static void beat(struct device_worker *worker, bool preparing)
+{
+    struct convoy_worker_message message = {
+        .type = CONVOY_WORKER_HEARTBEAT, .text = "running", .preparing = preparing};
+    convoy_heartbeat(worker, &message);
+}
+
+Test(heartbeat, a_decoder_is_given_up_after_two_deaths_of_it_in_a_row)
+{
+    struct device_worker worker = {.supervisor = &supervisor};
+    for (int i = 0; i < 3; i++) {
+        die(&worker, "running", false);
+        beat(&worker, true);
+        die(&worker, "running", true);
+        cr_assert(convoy_heartbeat_decodes(&worker));
+        beat(&worker, false);
+        beat(&worker, true);
+        beat(&worker, false); /* it is prepared */
+    }
+    for (int i = 0; i < 2; i++) {
+        cr_assert(convoy_heartbeat_decodes(&worker));
+        beat(&worker, true);
+        die(&worker, "running", false);
+    }
+    cr_assert_not(convoy_heartbeat_decodes(&worker));
+    beat(&worker, false);
+    die(&worker, "running", false);
+    cr_assert_not(convoy_heartbeat_decodes(&worker), "the next worker prepares nothing");
+}
+
+/* An image that kills its worker comes again: first while the decoder is prepared, then before. */
+Test(heartbeat, a_decoder_is_not_to_blame_where_workers_die_otherwise)
+{
+    struct device_worker worker = {.supervisor = &supervisor};
+    for (int i = 0; i < 5; i++) {
+        beat(&worker, true);
+        die(&worker, "running", true);
+        die(&worker, "running", true);
+    }
+    cr_assert(convoy_heartbeat_decodes(&worker));
+}
+
 /* A device's worker that told the power, and how many errors it heard of. */
 static void tell(struct device_worker *worker, uint64_t xids)
 {

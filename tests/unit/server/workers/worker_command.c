@@ -20,7 +20,7 @@ Test(worker_command, a_load_says_how_devices_fit_pictures)
     config.input.interpolation = CONVOY_INTERPOLATION_LANCZOS;
     config.input.crop_fraction = 0.875;
     config.input.color = CONVOY_COLOR_BGR;
-    cJSON *load = convoy_worker_command_load(&model, true, true);
+    cJSON *load = convoy_worker_command_load(&model, true, CONVOY_LOAD_FILES);
     cr_assert_not_null(load);
     cr_expect_eq(number(load, "kind"), CONVOY_FITTING_CROP);
     cr_expect_eq(number(load, "filter"), CONVOY_FILTER_LANCZOS);
@@ -34,7 +34,7 @@ Test(worker_command, a_load_says_how_devices_fit_pictures)
     config.input.pad_color[1] = 2.6;
     config.input.pad_color[2] = 255;
     config.input.pad_color_count = 3;
-    load = convoy_worker_command_load(&model, false, true);
+    load = convoy_worker_command_load(&model, false, CONVOY_LOAD_FILES);
     const cJSON *color = cJSON_GetObjectItem(cJSON_GetObjectItem(load, "fitting"), "color");
     cr_expect_eq(number(load, "kind"), CONVOY_FITTING_PAD);
     cr_expect_eq(cJSON_GetArrayItem(color, 0)->valuedouble, 1);
@@ -46,11 +46,24 @@ Test(worker_command, a_load_says_how_devices_fit_pictures)
 Test(worker_command, a_front_that_decodes_itself_is_another_load)
 {
     convoy_model_input_default(&config.input);
-    cJSON *with = convoy_worker_command_load_kind(&model, true);
-    cJSON *without = convoy_worker_command_load_kind(&model, false);
+    cJSON *with = convoy_worker_command_load_kind(&model, CONVOY_LOAD_FILES);
+    cJSON *without = convoy_worker_command_load_kind(&model, CONVOY_LOAD_NO_FILES);
     cr_expect_eq(number(with, "kind"), CONVOY_FITTING_STRETCH);
     cr_expect_eq(number(without, "kind"), CONVOY_FITTING_NONE);
     cr_expect_not(cJSON_Compare(with, without, true));
+    cJSON_Delete(with);
+    cJSON_Delete(without);
+}
+
+Test(worker_command, a_load_may_wait_for_the_decoder)
+{
+    convoy_model_input_default(&config.input);
+    cJSON *without = convoy_worker_command_load(&model, false, CONVOY_LOAD_FILES);
+    cJSON *with = convoy_worker_command_load(&model, false, CONVOY_LOAD_FILES_FIRST);
+    cr_assert(with != NULL && without != NULL);
+    cr_expect(cJSON_IsTrue(cJSON_GetObjectItem(with, "decoder_first")));
+    cr_expect_eq(number(with, "kind"), CONVOY_FITTING_STRETCH);
+    cr_expect_not(cJSON_HasObjectItem(without, "decoder_first"), "workers of earlier builds were loaded so");
     cJSON_Delete(with);
     cJSON_Delete(without);
 }

@@ -15,8 +15,9 @@
 static struct convoy_worker_process *process;
 static int refusals; /* so many messages cannot be sent */
 static char sent[400];
-static bool measures; /* models were measured: whether they are loaded beside others counts */
-static bool told;     /* the supervisor has stopped */
+static bool loads_files; /* the last LOAD: the device may decode */
+static bool measures;    /* models were measured: whether they are loaded beside others counts */
+static bool told;        /* the supervisor has stopped */
 static bool expects_kill;
 static const char *killed_for;                  /* NULL: the worker lives */
 static struct convoy_channel_size adopted_size; /* of the worker that there is to adopt; 0 slots: none */
@@ -57,6 +58,9 @@ int convoy_worker_process_send(struct convoy_worker_process *to, cJSON *message)
         cJSON_Delete(message);
         return -ENOMEM;
     }
+    const cJSON *fitting = cJSON_GetObjectItemCaseSensitive(message, "fitting");
+    if (fitting != NULL)
+        loads_files = cJSON_GetNumberValue(cJSON_GetObjectItem(fitting, "kind")) != CONVOY_FITTING_NONE;
     size_t used = strlen(sent);
     measures = measures || strcmp(type, "measure") == 0;
     bool beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "beside")) && measures;
@@ -390,7 +394,7 @@ TestSuite(supervisor_adopt, .init = prepare, .fini = end_adopting);
 static void say_held(const struct convoy_model_record *model, int was, const char *stamp)
 {
     char line[2000];
-    cJSON *kind = convoy_worker_command_load_kind(model, true);
+    cJSON *kind = convoy_worker_command_load_kind(model, CONVOY_LOAD_FILES);
     if (stamp != NULL)
         cJSON_ReplaceItemInObjectCaseSensitive(kind, "stamp", cJSON_CreateString(stamp));
     char *load = cJSON_PrintUnformatted(kind);
@@ -777,7 +781,7 @@ Test(supervisor_adopt, a_known_answer_comes_with_the_worker)
     load(model);
     start_adopting();
     say_hello();
-    cJSON *kind = convoy_worker_command_load_kind(model, true);
+    cJSON *kind = convoy_worker_command_load_kind(model, CONVOY_LOAD_FILES);
     char *text = cJSON_PrintUnformatted(kind);
     snprintf(line, sizeof line,
              "{\"type\":\"held\",\"model\":0,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
@@ -861,6 +865,79 @@ Test(supervisor_files, all_devices_must_take_them)
     say("{\"type\":\"attached\"}");
     cr_assert_not(atomic_load(&model->takes_files));
     first->running = false;
+}
+
+static void say_tuned_with(const struct convoy_model_record *model, const char *more)
+{
+    char line[300];
+    snprintf(line, sizeof line, "{\"type\":\"tuned\",\"model\":%u,\"weight_bytes\":8,\"layers\":[]%s}",
+             model->number, more);
+    say(line);
+}
+
+Test(supervisor_files, a_model_takes_files_when_its_worker_is_prepared)
+{
+    struct convoy_model_record *model = add_model("a");
+    load(model);
+    say_hello_with(1, "cuda:0", true);
+    say_loaded_with(model, ",\"takes_jpeg\":false");
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    cr_assert_not(atomic_load(&model->takes_files));
+    cr_assert_geq(process->channel.size.input_bytes, 16u << 20, "slots have room for photographs");
+    say_tuned_with(model, ",\"takes_jpeg\":true");
+    cr_assert(atomic_load(&model->takes_files));
+    say_tuned_with(model, "");
+    cr_assert(atomic_load(&model->takes_files), "it says nothing of them");
+}
+
+Test(supervisor_files, all_devices_must_be_prepared)
+{
+    struct convoy_model_record *model = add_model("a");
+    load(model);
+    struct convoy_worker_process *first = process;
+    say_hello_with(2, "cuda:0", true);
+    struct convoy_worker_process *second = process;
+    for (int i = 0; i < 2; i++) {
+        process = i == 0 ? first : second;
+        if (i == 1)
+            say_hello_with(2, "cuda:1", true);
+        say_loaded_with(model, ",\"takes_jpeg\":false");
+        say("{\"type\":\"attached\"}");
+    }
+    say_tuned_with(model, ",\"takes_jpeg\":true");
+    cr_assert_not(atomic_load(&model->takes_files), "the other one is not");
+    process = first;
+    say_tuned_with(model, ",\"takes_jpeg\":true");
+    cr_assert(atomic_load(&model->takes_files));
+    first->running = second->running = false;
+}
+
+/* Nothing but the decoder is to blame, and the third worker does without. */
+Test(supervisor_files, a_decoder_that_kills_its_workers_is_left_out)
+{
+    struct convoy_model_record *model = add_model("a"), *other = add_model("b");
+    load(model);
+    for (int deaths = 0; deaths < 2; deaths++) {
+        say_hello_with(1, "cuda:0", true);
+        cr_assert(loads_files, "%d deaths", deaths);
+        say_loaded_with(model, ",\"takes_jpeg\":false");
+        say("{\"type\":\"attached\"}");
+        say("{\"type\":\"heartbeat\",\"phase\":\"running\",\"preparing\":true}");
+        if (deaths == 0)
+            load(other);
+        say("{\"type\":\"loading\",\"model\":1}");
+        process->running = false;
+        process->events->gone(process->context, process, "signal", "it is dead");
+        until_started();
+    }
+    say_hello_with(1, "cuda:0", true);
+    cr_assert_not(loads_files);
+    say_loaded_with(model, ",\"takes_jpeg\":false");
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    say_loaded_with(other, ",\"takes_jpeg\":false");
+    cr_assert_eq(other->state, CONVOY_MODEL_READY, "that it was being loaded is chance");
 }
 
 Test(supervisor_files, no_file_goes_to_a_device_where_the_front_decodes)
