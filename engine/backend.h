@@ -58,7 +58,8 @@ struct convoy_open_options {
     uint32_t streams;      /* how many jobs the configuration wants to run at once */
     const char *cache_dir; /* folder of the cache of kernel times; NULL: no cache */
     enum convoy_tuning tune;
-    bool health; /* health() will be called */
+    bool health;      /* health() will be called */
+    bool pixels_only; /* no job of JPEG files will come */
     void *context;
     /* A line for the log. level: "debug", "info", "warning" or "error". Any thread. */
     void (*log)(void *context, const char *level, const char *text);

@@ -66,7 +66,10 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     struct convoy_device *device = calloc(1, sizeof(*device));
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
-    device->decoder = convoy_jpeg_decoder_open(&device->gpu, &no_decoder);
+    if (options->pixels_only)
+        (void)convoy_fail(&no_decoder, -ENOTSUP, "no other decoder is asked for");
+    else
+        device->decoder = convoy_jpeg_decoder_open(&device->gpu, &no_decoder);
     if (device->decoder != NULL)
         ask_for_queues();
     int failed = count_devices(&count, error);

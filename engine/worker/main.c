@@ -16,7 +16,8 @@ static const char usage[] =
     "      cannot be served. Exit status 0 if it can. The last three are what the model's\n"
     "      config.json says of its input.\n"
     "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
-    "      [--tune on|off|force] [--sandbox on|off] [--canary-ms MS] [--orphan-ms MS]\n"
+    "      [--tune on|off|force] [--sandbox on|off] [--files on|off] [--canary-ms MS]\n"
+    "      [--orphan-ms MS]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
     "  convoy-worker --version\n";
 
@@ -29,6 +30,7 @@ static const struct option options[] = {{"check", required_argument, NULL, 'c'},
                                         {"cache-dir", required_argument, NULL, 'k'},
                                         {"tune", required_argument, NULL, 't'},
                                         {"sandbox", required_argument, NULL, 'z'},
+                                        {"files", required_argument, NULL, 'f'},
                                         {"canary-ms", required_argument, NULL, 'i'},
                                         {"orphan-ms", required_argument, NULL, 'o'},
                                         {"layout", required_argument, NULL, 'l'},
@@ -58,6 +60,12 @@ static int usage_error(void)
 #define MOST_PIXELS  65535
 #define MOST_MS      3600000
 
+/* 1, 0, or -1 when text is neither. */
+static int on_or_off(const char *text)
+{
+    return strcmp(text, "on") == 0 ? 1 : strcmp(text, "off") == 0 ? 0 : -1;
+}
+
 /* A decimal number up to most; -1 when text is none. */
 static long small_number(const char *text, long most)
 {
@@ -72,7 +80,7 @@ int main(int argc, char **argv)
     const char *cache_dir = NULL;
     long device = 0, streams = 1, canary_ms = 0, orphan_ms = 0;
     struct convoy_worker_check_input input = {0};
-    int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1;
+    int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1, files = 1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'c':
@@ -97,7 +105,10 @@ int main(int argc, char **argv)
             tune = tuning_of(optarg);
             break;
         case 'z':
-            sandbox = strcmp(optarg, "on") == 0 ? 1 : strcmp(optarg, "off") == 0 ? 0 : -1;
+            sandbox = on_or_off(optarg);
+            break;
+        case 'f':
+            files = on_or_off(optarg);
             break;
         case 'i':
             canary_ms = small_number(optarg, MOST_MS);
@@ -124,13 +135,16 @@ int main(int argc, char **argv)
             return usage_error();
         }
     }
-    if (optind != argc || device < 0 || streams < 1 || tune < 0 || sandbox < 0 || canary_ms < 0 ||
-        orphan_ms < 0 || input.height < 0 || input.width < 0 || (check != NULL) == (serve != 0))
+    if (optind != argc || device < 0 || streams < 1 || tune < 0 || sandbox < 0 || files < 0 ||
+        canary_ms < 0 || orphan_ms < 0 || input.height < 0 || input.width < 0 ||
+        (check != NULL) == (serve != 0))
         return usage_error();
     if (check != NULL)
         return convoy_worker_check(backend, check, &input);
-    struct convoy_open_options options = {
-        .streams = (uint32_t)streams, .cache_dir = cache_dir, .tune = (enum convoy_tuning)tune};
+    struct convoy_open_options options = {.streams = (uint32_t)streams,
+                                          .cache_dir = cache_dir,
+                                          .tune = (enum convoy_tuning)tune,
+                                          .pixels_only = files == 0};
     return convoy_worker_serve(backend, (uint32_t)device, sandbox == 1, (uint32_t)canary_ms,
                                (uint32_t)orphan_ms, &options);
 }

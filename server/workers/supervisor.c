@@ -84,6 +84,7 @@ int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device,
     worker->process.of = worker->of;
     worker->process.link = supervisor->link;
     worker->process.unconfined = !supervisor->config->worker.sandbox;
+    worker->process.pixels_only = !convoy_files_wanted(supervisor);
     worker->process.canary_ms = supervisor->config->worker.canary_ms;
     worker->process.orphan_ms = convoy_adopt_orphan_ms(supervisor);
     worker->process.tune = convoy_tune_choices[supervisor->config->tune];

@@ -285,9 +285,9 @@ static int send_cut(struct convoy_worker_process *process)
 /* What a front must agree with to adopt the worker: the rest of its label. */
 static void describe_settings(const struct convoy_worker_process *process, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "streams=%u sandbox=%d canary=%u orphan=%u tune=%s cache=%s", process->streams,
-             !process->unconfined, process->canary_ms, process->orphan_ms,
-             process->tune != NULL ? process->tune : "",
+    snprintf(text, capacity, "streams=%u sandbox=%d%s canary=%u orphan=%u tune=%s cache=%s", process->streams,
+             !process->unconfined, process->pixels_only ? " files=off" : "", process->canary_ms,
+             process->orphan_ms, process->tune != NULL ? process->tune : "",
              process->cache_dir != NULL ? process->cache_dir : "");
 }
 
@@ -455,6 +455,10 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     if (process->orphan_ms > 0) {
         *more++ = "--orphan-ms";
         *more++ = orphan_ms;
+    }
+    if (process->pixels_only) {
+        *more++ = "--files";
+        *more++ = "off";
     }
     if (process->unconfined) {
         *more++ = "--sandbox";

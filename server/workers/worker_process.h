@@ -40,6 +40,7 @@ struct convoy_worker_process {
     const char *of;           /* the models that it is for; owned by the supervisor */
     bool other_models;        /* the next process is for others than the one before: other memory */
     bool unconfined;          /* the next process is started without its sandbox */
+    bool pixels_only;         /* the next process is never sent JPEG files */
     uint32_t canary_ms;       /* rest of the next process between checks of its device; 0: none */
     uint32_t orphan_ms; /* that the next process lives without a front; 0: as long as its socket is open */
     const char *tune;   /* as it is configured: a worker of a front with another one is not adopted */

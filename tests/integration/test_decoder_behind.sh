@@ -177,3 +177,21 @@ touch "$work/go"
 up
 by gpu
 stop
+
+echo "With cpu the worker is told that no files come; a front that wants them takes another worker."
+serve cpu a
+up
+by cpu
+pixels_only() { tr '\0' ' ' <"/proc/$(workers)/cmdline" | grep -e '--files off' >/dev/null; }
+pixels_only || fail "the worker is not told: $(tr '\0' ' ' <"/proc/$(workers)/cmdline")"
+logged 'JPEG files are decoded by the processor: no other decoder is asked for' || fail "the device looks for a decoder"
+! logged 'the JPEG decoder is being prepared' || fail "a decoder is prepared"
+old=$(workers)
+sed -i 's/"decoder": "cpu"/"decoder": "auto"/' "$work/config.json"
+touch "$work/go"
+kill -USR2 "$daemon"
+until_true 30 offers gpu || fail "the device takes no files after the upgrade"
+by gpu
+[ "$(workers)" != "$old" ] || fail "the worker is the one that takes none"
+! pixels_only || fail "the next worker is told that no files come"
+stop

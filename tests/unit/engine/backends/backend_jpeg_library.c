@@ -44,6 +44,14 @@ Test(backend_jpeg_library, asks_for_queues)
     open_as(backend_nvjpeg, NULL);
     cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
     backend->close(device);
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    struct convoy_error error;
+    cr_assert_eq(backend->open(0, &(struct convoy_open_options){.streams = 1, .pixels_only = true}, &device,
+                               &about, &error),
+                 0);
+    cr_assert_null(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "files that never come wait for nothing");
+    cr_assert_eq(about.jpeg_jobs, 0);
+    backend->close(device);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "16", 1);
     open_as(backend_nvjpeg, NULL);
     cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "16", "who runs the worker knows better");
