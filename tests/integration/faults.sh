@@ -40,7 +40,7 @@ all_answered() {
 }
 
 # metric NAME: the sum over its label sets.
-metric() { curl -fsS "$url/metrics" | awk -v name="$1" '$1 ~ "^"name"(\\{|$)" { sum += $2 } END { print sum + 0 }'; }
+metric() { answer_to /metrics | awk -v name="$1" '$1 ~ "^"name"(\\{|$)" { sum += $2 } END { print sum + 0 }'; }
 
 # The one worker's process id, once it runs.
 worker() {

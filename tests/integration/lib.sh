@@ -84,7 +84,21 @@ launch_as() {
   url=http://127.0.0.1:$port
 }
 
-ready() { curl -fs -o /dev/null "$url/v2/health/ready"; }
+# answer_to PATH: status line, headers and body of what the daemon answers there, if it is 200. Bash sends it: a curl takes 8 ms of
+# processor time, and thousands are asked for here.
+answer_to() {
+  # shellcheck disable=SC2317 # until_true calls it
+  if [[ $url != http://127.0.0.1:* ]]; then
+    curl -fsS -i "$url$1"
+    return
+  fi
+  {
+    printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&6
+    awk 'NR == 1 && !/^HTTP\/1\.[01] 200 / { refused = 1; exit } { print } END { exit refused || NR == 0 }' <&6
+  } 6<>"/dev/tcp/127.0.0.1/${url##*:}"
+}
+
+ready() { answer_to /v2/health/ready >/dev/null; }
 
 # start ARGUMENTS...: launch, then wait until it is ready.
 start() {
@@ -136,8 +150,22 @@ gathered() {
   wait $command || fail "$*: no answer"
 }
 
-# json FILE EXPRESSION: evaluates a Python expression over the document d.
-json() { "$python" -S -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"; }
+# json FILE EXPRESSION: evaluates a Python expression over the document d. The parser of Python's module json, without the module:
+# 11 ms of processor time instead of 25. What it does not take, the module refuses, and says why.
+json() {
+  "$python" -S -c 'import sys
+text = open(sys.argv[1], encoding="utf-8").read().strip(" \t\r\n")
+try:
+    from _json import make_scanner
+    class context: strict, object_hook, object_pairs_hook, parse_float, parse_int, parse_constant, memo = True, None, None, float, int, float, {}
+    d, end = make_scanner(context)(text, 0)
+except (ImportError, StopIteration, SystemError, ValueError):
+    end = -1
+if end != len(text):
+    import json
+    d = json.loads(text)
+print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"
+}
 
 # expect STATUS CURL-ARGUMENTS...: the answer's body lands in $work/body, its headers in $work/headers. An error
 # must be JSON with a sentence.
@@ -173,7 +201,7 @@ configure() {
 }
 
 # sample NAME: the value of one sample on /metrics, named with its labels, or nothing.
-sample() { curl -fsS "$url/metrics" | awk -v name="$1 " 'index($0, name) == 1 { print $NF }'; }
+sample() { answer_to /metrics | awk -v name="$1 " 'index($0, name) == 1 { print $NF }'; }
 
 # needs_pillow: skips the test where Python cannot make images; the one in PATH may have Pillow where the system's own lacks it.
 needs_pillow() {

@@ -63,6 +63,25 @@ static int64_t reference_broadcast(const struct reference_tensor *y, const struc
     return index;
 }
 
+/* Adds what a row of x that begins `left` before or behind a row of y adds to it through one weight. */
+static void reference_add_row(const struct convoy_conv *c, int64_t left, double weight, const double *row,
+                              int64_t W, double *sums, int64_t columns)
+{
+    int64_t stride = c->stride[1];
+    int64_t begin = 0;
+    int64_t end = columns;
+    while (begin < end && begin * stride + left < 0)
+        begin++;
+    while (end > begin && (end - 1) * stride + left >= W)
+        end--;
+    if (stride == 1)
+        for (int64_t ow = begin; ow < end; ow++)
+            sums[ow] += weight * row[ow + left];
+    else
+        for (int64_t ow = begin; ow < end; ow++)
+            sums[ow] += weight * row[ow * stride + left];
+}
+
 static void reference_conv(const struct convoy_conv *c, const struct reference_tensor *x,
                            const struct reference_tensor *w, const double *bias,
                            const struct reference_tensor *y)
@@ -71,23 +90,25 @@ static void reference_conv(const struct convoy_conv *c, const struct reference_t
     int64_t W = x->dims[3];
     int64_t per_group = w->dims[1];
     for (int64_t n = 0; n < y->dims[0]; n++)
-        for (int64_t k = 0; k < y->dims[1]; k++)
-            for (int64_t oh = 0; oh < y->dims[2]; oh++)
-                for (int64_t ow = 0; ow < y->dims[3]; ow++) {
-                    double sum = bias != NULL ? bias[k] : 0;
-                    int64_t first = k / (y->dims[1] / c->groups) * per_group;
-                    for (int64_t i = 0; i < per_group; i++)
-                        for (int64_t r = 0; r < w->dims[2]; r++)
-                            for (int64_t s = 0; s < w->dims[3]; s++) {
-                                int64_t h = oh * c->stride[0] - c->pad[0] + r * c->dilation[0];
-                                int64_t v = ow * c->stride[1] - c->pad[1] + s * c->dilation[1];
-                                if (h < 0 || h >= H || v < 0 || v >= W)
-                                    continue;
-                                sum += x->values[((n * x->dims[1] + first + i) * H + h) * W + v] *
-                                       w->values[((k * per_group + i) * w->dims[2] + r) * w->dims[3] + s];
-                            }
-                    y->values[((n * y->dims[1] + k) * y->dims[2] + oh) * y->dims[3] + ow] = sum;
-                }
+        for (int64_t k = 0; k < y->dims[1]; k++) {
+            double *plane = y->values + (n * y->dims[1] + k) * y->dims[2] * y->dims[3];
+            for (int64_t i = 0; i < y->dims[2] * y->dims[3]; i++)
+                plane[i] = bias != NULL ? bias[k] : 0;
+            int64_t first = k / (y->dims[1] / c->groups) * per_group;
+            for (int64_t i = 0; i < per_group; i++)
+                for (int64_t r = 0; r < w->dims[2]; r++)
+                    for (int64_t s = 0; s < w->dims[3]; s++) {
+                        double weight = w->values[((k * per_group + i) * w->dims[2] + r) * w->dims[3] + s];
+                        for (int64_t oh = 0; oh < y->dims[2]; oh++) {
+                            int64_t h = oh * c->stride[0] - c->pad[0] + r * c->dilation[0];
+                            if (h < 0 || h >= H)
+                                continue;
+                            const double *row = x->values + ((n * x->dims[1] + first + i) * H + h) * W;
+                            reference_add_row(c, s * c->dilation[1] - c->pad[1], weight, row, W,
+                                              plane + oh * y->dims[3], y->dims[3]);
+                        }
+                    }
+        }
 }
 
 static void reference_pool(const struct convoy_pool *p, const struct reference_tensor *x,
