@@ -77,6 +77,8 @@ void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_m
     }
     if (worker->preparing && !message->preparing)
         worker->decoder_deaths = 0; /* it was prepared, or refused */
+    if (!worker->preparing && message->preparing)
+        worker->preparing_us = convoy_now_us();
     worker->preparing = message->preparing;
     report_counters(worker, message->json);
     if (worker->health_us != 0 && convoy_now_us() - worker->health_us > HEALTH_FRESH_US) {

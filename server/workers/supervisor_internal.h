@@ -77,6 +77,7 @@ struct device_worker {
     char phase[16];          /* as reported last; "": none */
     uint32_t tuning_deaths;  /* deaths while tuning, in a row */
     bool preparing;          /* its JPEG decoder, as reported last */
+    uint64_t preparing_us;   /* since when */
     uint32_t decoder_deaths; /* deaths while preparing it, in a row */
     int loading;             /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;     /* since when */

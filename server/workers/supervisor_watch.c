@@ -29,6 +29,10 @@ static void check_worker(struct device_worker *worker, uint64_t now)
         reason = "it loads a model without end";
         waited_us = now - worker->loading_us;
         limit_us = load_limit;
+    } else if (worker->preparing && now - worker->preparing_us > load_limit) {
+        reason = "it prepares its JPEG decoder without end";
+        waited_us = now - worker->preparing_us;
+        limit_us = load_limit;
     } else if (worker->loading == NO_MODEL && stall.hangs) { /* while it loads a model its slots may wait */
         reason = "its batches make no progress";
         waited_us = stall.passed_us > stall.since_us ? stall.passed_us : stall.since_us;
@@ -53,7 +57,8 @@ void convoy_watch(uv_timer_t *timer)
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         struct device_worker *worker = supervisor->workers[i];
         if (was_away) {
-            worker->process.heard_us = worker->process.started_us = worker->loading_us = now;
+            worker->process.heard_us = worker->process.started_us = worker->loading_us =
+                worker->preparing_us = now;
             if (worker->slots != NULL)
                 convoy_worker_slots_forgive(worker->slots);
         } else if (supervisor->stopped == NULL) {

@@ -42,6 +42,36 @@ static void beat(struct device_worker *worker, bool preparing)
     convoy_heartbeat(worker, &message);
 }
 
+/* Whether the watch kills a worker that has prepared its decoder for so long. */
+static bool is_killed(uint64_t prepares_us)
+{
+    struct convoy_config own = {.worker.hang_timeout_ms = 2000};
+    uint8_t unsent[CONVOY_MAX_MODELS] = {0};
+    struct device_worker worker = {.said_hello = true, .loading = NO_MODEL, .unsent = unsent};
+    struct convoy_supervisor watched = {.config = &own, .worker_count = 1, .workers[0] = &worker};
+    uv_timer_t timer = {.data = &watched};
+    uint64_t now = convoy_now_us();
+    struct convoy_error error;
+    cr_assert_eq(convoy_registry_new(&own, NULL, &watched.registry, &error), 0);
+    worker.supervisor = &watched;
+    beat(&worker, true);
+    worker.preparing_us = now - prepares_us;
+    worker.process.running = worker.process.exited = true; /* so that there is nothing to send a signal to */
+    worker.process.heard_us = now;
+    watched.turned_us = watched.retried_us = now;
+    convoy_watch(&timer);
+    convoy_registry_close(watched.registry);
+    return worker.process.kill_reason != NULL;
+}
+
+Test(heartbeat, a_decoder_that_is_prepared_without_end_is_a_hang)
+{
+    static const struct convoy_config limits = {.worker.hang_timeout_ms = 2000};
+    uint64_t limit = convoy_supervisor_load_limit_us(&limits);
+    cr_assert(!is_killed(limit / 2));
+    cr_assert(is_killed(limit + 1000000));
+}
+
 Test(heartbeat, a_decoder_is_given_up_after_two_deaths_of_it_in_a_row)
 {
     struct device_worker worker = {.supervisor = &supervisor};
