@@ -70,6 +70,8 @@ static uint32_t run_length(const struct convoy_inference_request *inference, uin
     return run < 1 ? 1 : run > most ? most : (uint32_t)run;
 }
 
+/* Each index is a reference: the samples of one may all be done before it is called, or while it writes them.
+ */
 static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_inference_request *inference =
@@ -78,8 +80,6 @@ static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
     uint32_t count = left < inference->run ? left : inference->run;
     uint64_t took_us = 0;
 
-    /* Samples whose deadline passes are done while they are still written. */
-    atomic_fetch_add_explicit(&inference->refs, 1, memory_order_relaxed);
     if (convoy_sample_is_raw(inference->layout)) {
         convoy_inference_submit_raw(inference, first, count);
     } else {
@@ -201,8 +201,10 @@ static bool process_in_turn(struct convoy_inference_request *inference)
     uint32_t run = inference->run = run_length(inference, size);
     inference->job = (struct convoy_decode_job){
         .count = (count + run - 1) / run, .size = size, .work = process_in_pool, .memory = memory};
+    atomic_fetch_add_explicit(&inference->refs, inference->job.count, memory_order_relaxed);
     if (convoy_decode_pool_suspend(pool, &inference->suspension, &inference->job))
         return true;
+    atomic_fetch_sub_explicit(&inference->refs, inference->job.count, memory_order_relaxed);
     inference->job.count = 0;
     convoy_batcher_cancel(inference->pipeline->batcher, inference->view.model, left, inference->priority);
     atomic_fetch_sub_explicit(&inference->refs, left, memory_order_relaxed);
@@ -221,10 +223,11 @@ static void look(struct convoy_suspension *suspension, bool gone)
     convoy_inference_withdraw_files(inference, gone);
     if (inference->job.count == 0)
         return; /* no sample was left to the pool */
-    uint32_t i =
-        convoy_decode_pool_withdraw(inference->pipeline->decode_pool, &inference->job) * inference->run;
-    /* The request is not freed here: that its samples have not ended counts as a reference. */
-    for (; i < inference->count; i++) { // NOLINT(clang-analyzer-unix.Malloc)
+    uint32_t first = convoy_decode_pool_withdraw(inference->pipeline->decode_pool, &inference->job);
+    /* The request is not freed here: it is suspended, which counts as a reference. */
+    atomic_fetch_sub_explicit(&inference->refs, inference->job.count - first, memory_order_relaxed);
+    for (uint32_t i = first * inference->run; i < inference->count;
+         i++) { // NOLINT(clang-analyzer-unix.Malloc)
         if (is_handed_over(inference, &inference->samples[i]))
             continue;
         if (gone) {
