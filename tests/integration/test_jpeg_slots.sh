@@ -24,7 +24,7 @@ undecoded() { sample "convoyd_undecoded_images_total{model=\"$model\"}"; }
 
 echo "In all ways."
 serve files:0:0 'images={"decoder": "gpu"}'
-sent 0 0 ways kinds
+sent 0 0 ways kinds shared
 [ "$(undecoded)" = 0 ] || fail "$(undecoded) files were not decoded"
 [ "$(count gpu)" -gt 150 ] || fail "$(count gpu) files were decoded by the device"
 [ "$(count cpu)" -gt 20 ] || fail "$(count cpu) files were decoded by the front"

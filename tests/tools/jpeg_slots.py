@@ -13,6 +13,7 @@ import os
 import random
 import struct
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -230,6 +231,35 @@ def prompt():
             turn.result()
         if took > (time.monotonic() - began) / 4:
             sys.exit(f"prompt: answered after {took} s, the others after {time.monotonic() - began} s")
+
+
+def shared():
+    """Forms of a file that the front decodes and of some for the device, while others' images take turns with them in the front's threads:
+    a form is answered before its last turn."""
+    file = io.BytesIO()
+    Image.new("L", (3000, 3000)).save(file, "JPEG", progressive=True)
+    slow = io.BytesIO()
+    Image.frombytes("RGB", (900, 700), noise.randbytes(900 * 700 * 3)).save(slow, "JPEG", quality=90, progressive=True)
+    files = noisy(3)
+    path = f"/v2/models/{MODEL}/classify?top=1"
+    ended = threading.Event()
+
+    def keep_busy():
+        while not ended.is_set():
+            post(f"{path}&decoder=cpu", file.getvalue(), {})
+
+    others = [threading.Thread(target=keep_busy) for _ in range(3 * os.cpu_count())]
+    for other in others:
+        other.start()
+    try:
+        for _ in range(6):
+            status, answer = post(f"{path}&decoder=gpu", *form([slow.getvalue(), *files]))
+            if status != 200 or [result.get("decoder") for result in answer["results"]] != ["cpu", "gpu", "gpu", "gpu"]:
+                sys.exit(f"shared: {status} {answer}")
+    finally:
+        ended.set()
+        for other in others:
+            other.join()
 
 
 for case in sys.argv[5:]:
