@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: all
+# sanitize: yes
 # JPEG files travel in slots to a device that decodes them (the null backend, which tests/faults makes take them), in every way in which
 # clients send images; those that the device gives back are decoded by the front; a worker's death loses none.
 # shellcheck source=tests/integration/lib.sh
