@@ -495,8 +495,5 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
 
 uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker)
 {
-    pthread_mutex_lock(&worker->batcher->lock);
-    uint32_t in_flight = worker->in_flight;
-    convoy_batcher_unlock(worker->batcher);
-    return in_flight;
+    return atomic_load(&worker->in_flight);
 }

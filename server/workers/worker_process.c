@@ -200,8 +200,7 @@ static void on_brief_wait(uv_idle_t *idle)
 static void on_doorbell(uv_poll_t *poll, int status, int events)
 {
     struct convoy_worker_process *process = poll->data;
-    (void)status;
-    (void)events;
+    (void)status, (void)events;
     /* A worker that lives on and answers no more is found as one that hangs. */
     if (!convoy_channel_clear_doorbell(process->channel.doorbell_fd))
         uv_poll_stop(poll);
