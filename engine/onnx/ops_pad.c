@@ -44,28 +44,38 @@ static int read_pads(struct onnx_importer *importer, int rank, int64_t before[],
     return 0;
 }
 
+/* Sets the elements [from, to) of every dimension from `axis` on to 0; data is the first element of these
+ * dimensions. A range may be empty. */
+static void clear_inside(float *data, const struct convoy_shape *shape, const int64_t from[],
+                         const int64_t to[], int axis)
+{
+    int64_t stride = onnx_product(shape, axis + 1, shape->rank);
+    for (int64_t i = from[axis]; i < to[axis]; i++)
+        if (axis == shape->rank - 1)
+            data[i] = 0;
+        else
+            clear_inside(data + i * stride, shape, from, to, axis + 1);
+}
+
 /* A constant of the padded dimensions that is `value` in the border and 0 inside. */
 static int border(struct onnx_importer *importer, const struct convoy_shape *shape, const int64_t before[],
                   const int64_t after[], float value, int *tensor)
 {
     struct convoy_shape own = {.rank = shape->rank, .batch_axis = -1};
-    int64_t index[CONVOY_MAX_RANK] = {0};
+    int64_t from[CONVOY_MAX_RANK], to[CONVOY_MAX_RANK];
     void *data;
-    for (int axis = 0; axis < shape->rank; axis++)
+    for (int axis = 0; axis < shape->rank; axis++) {
         own.dims[axis] = before[axis] > 0 || after[axis] > 0 ? shape->dims[axis] : 1;
+        from[axis] = before[axis] > 0 ? before[axis] : 0;
+        to[axis] = own.dims[axis] - (after[axis] > 0 ? after[axis] : 0);
+    }
     int status = onnx_allocate(importer, &own, false, &data);
     if (status != 0)
         return status;
     int64_t elements = convoy_shape_elements(&own);
-    for (int64_t i = 0; i < elements; i++) {
-        bool inside = true;
-        for (int axis = 0; axis < own.rank; axis++)
-            inside &= own.dims[axis] == 1 ||
-                      (index[axis] >= before[axis] && index[axis] < shape->dims[axis] - after[axis]);
-        ((float *)data)[i] = inside ? 0 : value;
-        for (int axis = own.rank - 1; axis >= 0 && ++index[axis] == own.dims[axis]; axis--)
-            index[axis] = 0;
-    }
+    for (int64_t i = 0; i < elements; i++)
+        ((float *)data)[i] = value;
+    clear_inside(data, &own, from, to, 0);
     return onnx_emit_constant(importer, "border", &own, data, tensor);
 }
 
