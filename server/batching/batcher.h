@@ -248,8 +248,9 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker);
 /* The worker process died. Its slots in flight become suspects: they run again, one at a time, after the
  * slots that wait when the next process comes up; after two deaths in a row with other slots than suspects in
  * flight, the suspects run first, or they would starve. A slot that was alone in flight and a suspect already
- * is halved; a single image that is left gets -EIO, a single file -EBADMSG. blame_slots is false when the
- * process is known to have died of something else (loading a model). Returns how many images run again. */
+ * is divided by eight; a single image that is left gets -EIO, a single file -EBADMSG. blame_slots is false
+ * when the process is known to have died of something else (loading a model). Returns how many images run
+ * again. */
 uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame_slots);
 /* No process could be started in place of the one that died: the remaining slots go to other workers now. */
 void convoy_worker_slots_lost(struct convoy_worker_slots *worker);

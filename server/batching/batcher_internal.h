@@ -24,8 +24,9 @@
 
 #define NO_SLOT (-1)
 
-/* Rows of a suspect slot that still have to run; halves of halves of at most 65,535 rows fit. */
-#define MAX_RANGES 40
+/* Rows of a suspect slot that still have to run; eighths of eighths of at most 65,535 rows fit: seven more
+ * for each of six divisions. */
+#define MAX_RANGES 43
 
 enum slot_state {
     SLOT_FREE,

@@ -4,7 +4,7 @@
  * in a slot that gathers, at the worker that is done first. Suspects (slots that were in flight when the
  * process died: one of their rows may be what kills workers) stay while their own worker may come back soon,
  * so that one deadly image does not go through all devices for nothing. After that they move as whole slots,
- * with all that is known about them: they run alone there, and are halved as they would have been here.
+ * with all that is known about them: they run alone there, and are divided as they would have been here.
  *
  * All of this runs on the control loop. It alone ends items, submits slots at a worker that does not serve
  * their model, and makes workers serve; so a sealed slot does not change while its rows are copied without

@@ -226,25 +226,30 @@ Test(batcher, those_who_wait_cannot_keep_the_suspects_from_running)
     end();
 }
 
-Test(batcher, only_the_image_that_kills_gets_an_error)
+/* Whether item 3 is among the rows that the worker has taken. */
+static bool is_deadly(uint32_t slot)
+{
+    struct convoy_slot header = *convoy_channel_slot(&p.worker, slot);
+    for (uint32_t row = header.first; row < header.first + header.rows; row++)
+        if (convoy_channel_rows(&p.worker, slot)[row * header.input_stride] == 3)
+            return true;
+    return false;
+}
+
+/* Of `count` items, which travel together, item 3 kills each worker that runs it. Returns how many die. */
+static int deaths_until_all_are_answered(int count)
 {
     uint32_t slot;
     int deaths = 0;
-    begin(4, 1, 1000000);
     submit(0);
     cr_assert_eq(take(&slot), 1);
-    for (int i = 1; i < 5; i++)
+    for (int i = 1; i < count; i++)
         submit(i);
     answer(slot);
     collect();
-    while (p.done_count < 5 && deaths < 20) {
-        uint32_t rows = take(&slot);
-        cr_assert_neq(rows, 0);
-        struct convoy_slot header = *convoy_channel_slot(&p.worker, slot);
-        bool deadly = false;
-        for (uint32_t row = header.first; row < header.first + rows; row++)
-            deadly = deadly || convoy_channel_rows(&p.worker, slot)[row * header.input_stride] == 3;
-        if (deadly) {
+    while (p.done_count < count && deaths < 20) {
+        cr_assert_neq(take(&slot), 0);
+        if (is_deadly(slot)) {
             replace_worker();
             deaths++;
         } else {
@@ -252,16 +257,34 @@ Test(batcher, only_the_image_that_kills_gets_an_error)
             collect();
         }
     }
-    cr_assert_eq(deaths, 4, "in flight, alone, its half, itself: 4 deaths, not %d", deaths);
     assert_answered(0, 3);
-    assert_answered(4, 5);
+    assert_answered(4, count);
     cr_assert_eq(p.done[3], 1);
     cr_assert_eq(p.items[3].status, -EIO);
+    return deaths;
+}
+
+Test(batcher, only_the_image_that_kills_gets_an_error)
+{
+    uint32_t slot;
+    begin(4, 1, 1000000);
+    int deaths = deaths_until_all_are_answered(5);
+    cr_assert_eq(deaths, 3, "in flight, alone, itself: 3 deaths, not %d", deaths);
     submit(5);
     cr_assert_eq(take(&slot), 1);
     answer(slot);
     collect();
     assert_answered(5, 6);
+    end();
+}
+
+Test(batcher, it_is_found_among_64_by_the_fourth_death)
+{
+    slot_bytes = output_bytes = 64 * 64;
+    begin(4, 1, 1000000);
+    set_limits(64, 1000000, 500);
+    int deaths = deaths_until_all_are_answered(65);
+    cr_assert_eq(deaths, 4, "in flight, alone, among eight, itself: 4 deaths, not %d", deaths);
     end();
 }
 

@@ -275,26 +275,29 @@ Test(batcher_files, a_file_that_kills_workers_comes_back_to_its_caller)
     end_files();
 }
 
-Test(batcher_files, a_halved_slot_tells_undecoded_rows_from_its_first_on)
+Test(batcher_files, a_divided_slot_tells_undecoded_rows_from_its_first_on)
 {
     uint32_t slot;
+    output_bytes = 16 * 64;
     begin_files(4, 1);
+    set_limits(16, 1000000, 500);
     submit_file(0, 100);
     cr_assert_eq(take(&slot), 1);
-    for (int i = 1; i < 5; i++)
-        submit_file(i, 500);
+    for (int i = 1; i < 17; i++)
+        submit_file(i, 100);
     decode(slot, 0);
-    cr_assert_eq(take(&slot), 4);
+    cr_assert_eq(take(&slot), 16);
     replace_worker();
-    cr_assert_eq(take(&slot), 4);
-    replace_worker(); /* again, alone: halved */
-    cr_assert_eq(take(&slot), 2);
-    decode(slot, 0);
-    cr_assert_eq(take(&slot), 2);
-    cr_assert_eq(convoy_channel_slot(&p.worker, slot)->first, 2);
-    decode(slot, 1u << 1);
+    cr_assert_eq(take(&slot), 16);
+    replace_worker(); /* again, alone: divided */
+    for (uint32_t part = 0; part < 8; part++) {
+        cr_assert_eq(take(&slot), 2);
+        cr_assert_eq(convoy_channel_slot(&p.worker, slot)->first, 2 * part);
+        decode(slot, part == 1 ? 1u << 1 : 0);
+    }
     assert_answered(0, 4);
     cr_assert_eq(p.items[4].status, -EBADMSG);
+    assert_answered(5, 17);
     end_files();
 }
 

@@ -209,7 +209,7 @@ Test(batcher_lost, the_image_that_kills_is_found_wherever_it_goes)
             }
         }
     }
-    cr_assert_leq(deaths, 4, "%d deaths", deaths);
+    cr_assert_leq(deaths, 3, "%d deaths", deaths);
     assert_answered(0, 3);
     assert_answered(4, 10);
     cr_assert_eq(p.items[3].status, -EIO);

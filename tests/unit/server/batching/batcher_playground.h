@@ -24,7 +24,8 @@ struct playground {
 };
 
 static struct playground p;
-static uint64_t slot_bytes = 64 * 4; /* of rows */
+static uint64_t slot_bytes = 64 * 4;   /* of rows */
+static uint64_t output_bytes = 64 * 4; /* of a slot; a row takes 64 */
 
 static inline void on_done(struct convoy_item *item)
 {
@@ -45,7 +46,8 @@ static inline void add_worker(struct convoy_channel *channel, struct convoy_chan
                               const char *device, struct convoy_worker_slots **worker_slots)
 {
     struct convoy_error error;
-    struct convoy_channel_size size = {.slots = slots, .input_bytes = slot_bytes, .output_bytes = 64 * 4};
+    struct convoy_channel_size size = {
+        .slots = slots, .input_bytes = slot_bytes, .output_bytes = output_bytes};
     cr_assert_eq(convoy_channel_create(channel, &error), 0);
     cr_assert_eq(convoy_channel_lay_out(channel, &size, &error), 0);
     cr_assert_eq(
