@@ -107,20 +107,27 @@ int convoy_channel_create(struct convoy_channel *channel, struct convoy_error *e
     return 0;
 }
 
+int convoy_channel_give_doorbell(struct convoy_channel *channel, int doorbell, struct convoy_error *error)
+{
+    int code = 0;
+    /* In one step: a thread that rings with the number that it read before finds the old socket or the new
+     * one, never another file. */
+    if (dup3(doorbell, channel->doorbell_fd, O_CLOEXEC) < 0)
+        code = convoy_fail(error, -errno, "cannot renew the doorbell of a worker: %s", strerror(errno));
+    close(doorbell);
+    return code;
+}
+
 int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return convoy_fail(error, -errno, "cannot make the doorbell of a worker: %s", strerror(errno));
-    /* In one step: a thread that rings with the number that it read before finds the old socket or the new
-     * one, never another file. */
-    if (dup3(pair[0], channel->doorbell_fd, O_CLOEXEC) < 0) {
-        int code = convoy_fail(error, -errno, "cannot renew the doorbell of a worker: %s", strerror(errno));
-        close(pair[0]);
+    int code = convoy_channel_give_doorbell(channel, pair[0], error);
+    if (code != 0) {
         close(pair[1]);
         return code;
     }
-    close(pair[0]);
     close_if_open(&channel->worker_doorbell_fd);
     channel->worker_doorbell_fd = pair[1];
     return 0;

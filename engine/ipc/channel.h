@@ -62,7 +62,7 @@
 enum { CONVOY_FD_CONTROL = 3, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL };
 
 /* The header of a slot. The front writes it before it submits the slot. first and rows select the rows that
- * run: after a fault the front submits a slot again in halves. */
+ * run: after a fault the front submits a slot again in parts. */
 struct convoy_slot {
     uint32_t model;         /* the front's number for it, as in the load command */
     uint32_t layout;        /* enum convoy_input_layout, below CONVOY_SLOT_LAYOUTS */
@@ -150,6 +150,9 @@ void convoy_channel_reset(struct convoy_channel *channel);
 /* Front, while no worker runs: makes another doorbell, for the next worker. doorbell_fd keeps its number, so
  * other threads may ring meanwhile; it must not be watched at that moment. */
 int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error);
+/* The same with the front's end of a doorbell whose other end the next worker has already. `doorbell` is
+ * closed, also after an error. */
+int convoy_channel_give_doorbell(struct convoy_channel *channel, int doorbell, struct convoy_error *error);
 /* Front, while no worker runs and no slot is in use: other memory of the same size, at the same address and
  * under the same descriptor, so that the next worker sees nothing of what the one before it was given.
  * Doorbells stay. */

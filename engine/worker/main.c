@@ -17,7 +17,7 @@ static const char usage[] =
     "      config.json says of its input.\n"
     "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
     "      [--tune on|off|force] [--sandbox on|off] [--files on|off] [--canary-ms MS]\n"
-    "      [--orphan-ms MS]\n"
+    "      [--orphan-ms MS] [--spare]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
     "  convoy-worker --version\n";
 
@@ -33,6 +33,7 @@ static const struct option options[] = {{"check", required_argument, NULL, 'c'},
                                         {"files", required_argument, NULL, 'f'},
                                         {"canary-ms", required_argument, NULL, 'i'},
                                         {"orphan-ms", required_argument, NULL, 'o'},
+                                        {"spare", no_argument, NULL, 'w'},
                                         {"layout", required_argument, NULL, 'l'},
                                         {"height", required_argument, NULL, 'y'},
                                         {"width", required_argument, NULL, 'x'},
@@ -80,6 +81,7 @@ int main(int argc, char **argv)
     const char *cache_dir = NULL;
     long device = 0, streams = 1, canary_ms = 0, orphan_ms = 0;
     struct convoy_worker_check_input input = {0};
+    bool spare = false;
     int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1, files = 1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
@@ -116,6 +118,9 @@ int main(int argc, char **argv)
         case 'o':
             orphan_ms = small_number(optarg, MOST_MS);
             break;
+        case 'w':
+            spare = true;
+            break;
         case 'l':
             input.layout = optarg;
             break;
@@ -146,5 +151,5 @@ int main(int argc, char **argv)
                                           .tune = (enum convoy_tuning)tune,
                                           .pixels_only = files == 0};
     return convoy_worker_serve(backend, (uint32_t)device, sandbox == 1, (uint32_t)canary_ms,
-                               (uint32_t)orphan_ms, &options);
+                               (uint32_t)orphan_ms, spare, &options);
 }

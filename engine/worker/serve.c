@@ -357,7 +357,7 @@ static bool is_orphan(uint64_t limit_us, uint64_t now_us, bool *reads)
 }
 
 int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
-                        uint32_t orphan_ms, const struct convoy_open_options *options)
+                        uint32_t orphan_ms, bool spare, const struct convoy_open_options *options)
 {
     static struct convoy_worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
@@ -379,6 +379,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     signal(SIGXFSZ, SIG_IGN);
     if (sandbox)
         convoy_worker_confine_early();
+    if (spare)
+        convoy_worker_begin_spare();
     worker.cores = convoy_cores(); /* before confinement */
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
@@ -389,6 +391,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         convoy_control_send(&worker.control, message);
         return CONVOY_EXIT_NO_DEVICE;
     }
+    if (spare)
+        convoy_worker_wait_as_spare();
     if (notice.message[0] != '\0')
         convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
     convoy_control_send(&worker.control, convoy_worker_hello(&worker));

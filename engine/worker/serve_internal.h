@@ -1,8 +1,9 @@
 /* What the files of a worker that serves share: serve.c (commands of the front, the two threads),
  * serve_messages.c (what is told to the front),
  * serve_slots.c (slots of the channel), serve_maps.c (slots that ask for a class activation map),
- * serve_behind.c (what the backend prepares while it serves), self_check.c (whether the device computes
- * rightly) and serve_adopt.c (a front that takes the worker over from one that is gone). */
+ * serve_behind.c (what the backend prepares while it serves), serve_spare.c (waiting to take the place of
+ * another worker), self_check.c (whether the device computes rightly) and serve_adopt.c (a front that takes
+ * the worker over from one that is gone). */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 #define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 
@@ -166,6 +167,12 @@ void convoy_worker_run_behind(void *context, void (*work)(void *argument),
 void convoy_worker_behind_turn(struct convoy_worker *worker, bool busy, bool commanded);
 /* How long until that has something to do, as poll() takes it. wake_fd rings when the work has ended. */
 int convoy_worker_behind_wait_ms(const struct convoy_worker *worker);
+
+/* A spare, while it has one thread: it ends with the process that started it. */
+void convoy_worker_begin_spare(void);
+/* Waits, for as long as it takes, until the front writes to the control socket: it is a worker from then on.
+ * Ends the process when the front closes the socket. */
+void convoy_worker_wait_as_spare(void);
 
 /* Waits until no job is in flight. */
 void convoy_worker_collect_all(struct convoy_worker *worker);

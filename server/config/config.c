@@ -63,6 +63,7 @@ struct convoy_config *convoy_config_default(void)
     config->worker.sandbox = true;
     config->worker.canary_ms = 10000;
     config->worker.orphan_ms = 60000;
+    config->worker.spares = 1;
     config->tune = CONVOY_TUNE_ON;
     config->web.enabled = true;
     config->tracing.sample = 0.01;
@@ -323,7 +324,7 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
                        struct convoy_error *error)
 {
     static const char *const known[] = {"streams",   "slots",     "hang_timeout_ms", "slot_bytes", "sandbox",
-                                        "canary_ms", "orphan_ms", "per_model",       NULL};
+                                        "canary_ms", "orphan_ms", "per_model",       "spares",     NULL};
     struct convoy_json worker;
     int result;
     if ((result = convoy_json_object(root, "worker", &worker, error)) < 0 ||
@@ -336,6 +337,7 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
         (result = convoy_json_uint32(&worker, "hang_timeout_ms", 500, HOUR_MS,
                                      &config->worker.hang_timeout_ms, error)) < 0 ||
         (result = convoy_json_bool(&worker, "sandbox", &config->worker.sandbox, error)) < 0 ||
+        (result = convoy_json_uint32(&worker, "spares", 0, 4, &config->worker.spares, error)) < 0 ||
         (result = convoy_json_bool(&worker, "per_model", &config->worker.per_model, error)) < 0 ||
         (result = convoy_json_uint32(&worker, "canary_ms", 0, HOUR_MS, &config->worker.canary_ms, error)) <
             0 ||

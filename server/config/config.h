@@ -120,6 +120,7 @@ struct convoy_config {
         bool sandbox;        /* workers are confined */
         uint32_t canary_ms;  /* of rest between checks of an idle device; 0: none */
         uint32_t orphan_ms;  /* that workers live on after the daemon, under a service manager; 0: not */
+        uint32_t spares;     /* processes that wait to take the place of a GPU's worker */
         bool per_model;      /* a worker for each model of a device, and not one for all */
     } worker;
     char *cache_dir; /* or NULL */

@@ -106,6 +106,8 @@ typedef void convoy_link_exited(void *context, int status);
 int convoy_link_start(struct convoy_link *link, const char *label, char *const *arguments, const int fds[5],
                       convoy_link_exited *exited, void *context, uint32_t *number, pid_t *pid,
                       struct convoy_error *error);
+/* Another one is told of the end of a worker that this front started or adopted. */
+void convoy_link_pass(struct convoy_link *link, uint32_t number, convoy_link_exited *exited, void *context);
 /* The labels of held workers that were not adopted: index counts up to NULL. Valid until the worker's end is
  * dispatched. */
 const char *convoy_link_label_at(const struct convoy_link *link, uint32_t index);

@@ -73,6 +73,16 @@ void convoy_link_adopt(struct convoy_link *link, const char *label, convoy_link_
     }
 }
 
+void convoy_link_pass(struct convoy_link *link, uint32_t number, convoy_link_exited *exited, void *context)
+{
+    for (struct convoy_linked_worker *worker = link->workers; worker != NULL; worker = worker->next) {
+        if (worker->it.number != number || !worker->adopted)
+            continue;
+        worker->exited = exited;
+        worker->context = context;
+    }
+}
+
 const char *convoy_link_label_at(const struct convoy_link *link, uint32_t index)
 {
     for (const struct convoy_linked_worker *worker = link->workers; worker != NULL; worker = worker->next)

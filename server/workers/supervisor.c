@@ -23,6 +23,7 @@ static void start_worker(struct device_worker *worker)
     struct convoy_error error;
     worker->attached = worker->said_hello = worker->serving = worker->completed = worker->distrusted = false;
     worker->loading = NO_MODEL;
+    worker->free_bytes = 0;
     memset(worker->answered, 0, CONVOY_MAX_MODELS * sizeof *worker->answered);
     memset(worker->asked, 0, CONVOY_MAX_MODELS * sizeof *worker->asked);
     memset(worker->unsent, 0, CONVOY_MAX_MODELS * sizeof *worker->unsent);
@@ -32,7 +33,9 @@ static void start_worker(struct device_worker *worker)
     if (code != 0) {
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
         uv_timer_start(&worker->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
+        return;
     }
+    convoy_spare_refill(worker);
 }
 
 static void on_restart(uv_timer_t *timer)
@@ -44,6 +47,21 @@ void convoy_supervisor_wake(struct device_worker *worker)
 {
     worker->dormant = false;
     start_worker(worker);
+}
+
+struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_supervisor *supervisor,
+                                                         uint32_t device, const char *of)
+{
+    const struct convoy_config *config = supervisor->config;
+    return (struct convoy_worker_settings){.device_index = device,
+                                           .streams = config->worker.streams,
+                                           .cache_dir = config->cache_dir,
+                                           .of = of,
+                                           .tune = convoy_tune_choices[config->tune],
+                                           .unconfined = !config->worker.sandbox,
+                                           .pixels_only = !convoy_files_wanted(supervisor),
+                                           .canary_ms = config->worker.canary_ms,
+                                           .orphan_ms = convoy_adopt_orphan_ms(supervisor)};
 }
 
 int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device, const char *of,
@@ -59,18 +77,18 @@ int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device,
         supervisor->deaths[device] = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->deaths[device]);
     if (worker == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
+    snprintf(worker->of, sizeof worker->of, "%s", of);
+    struct convoy_worker_settings settings = convoy_supervisor_settings(supervisor, device, worker->of);
     worker->answered = calloc(CONVOY_MAX_MODELS, sizeof *worker->answered);
     worker->asked = calloc(CONVOY_MAX_MODELS, sizeof *worker->asked);
     worker->unsent = calloc(CONVOY_MAX_MODELS, sizeof *worker->unsent);
     worker->deaths = supervisor->deaths[device];
     worker->kept = calloc(CONVOY_MAX_MODELS, sizeof *worker->kept);
-    int code =
-        worker->answered == NULL || worker->asked == NULL || worker->unsent == NULL ||
-                worker->deaths == NULL || worker->kept == NULL
-            ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
-            : convoy_worker_process_prepare(&worker->process, supervisor->loop, device, CONVOY_MAX_MODELS,
-                                            supervisor->config->worker.streams, supervisor->config->cache_dir,
-                                            &supervisor->events, worker, error);
+    int code = worker->answered == NULL || worker->asked == NULL || worker->unsent == NULL ||
+                       worker->deaths == NULL || worker->kept == NULL
+                   ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
+                   : convoy_worker_process_prepare(&worker->process, supervisor->loop, &settings,
+                                                   CONVOY_MAX_MODELS, &supervisor->events, worker, error);
     if (code != 0) {
         free(worker->answered);
         free(worker->asked);
@@ -80,14 +98,7 @@ int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device,
         return code;
     }
     worker->supervisor = supervisor;
-    snprintf(worker->of, sizeof worker->of, "%s", of);
-    worker->process.of = worker->of;
     worker->process.link = supervisor->link;
-    worker->process.unconfined = !supervisor->config->worker.sandbox;
-    worker->process.pixels_only = !convoy_files_wanted(supervisor);
-    worker->process.canary_ms = supervisor->config->worker.canary_ms;
-    worker->process.orphan_ms = convoy_adopt_orphan_ms(supervisor);
-    worker->process.tune = convoy_tune_choices[supervisor->config->tune];
     snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
     uv_timer_init(supervisor->loop, &worker->restart);
     worker->restart.data = worker;

@@ -36,7 +36,7 @@ void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped
 /* After the loop ended. */
 void convoy_supervisor_free(struct convoy_supervisor *supervisor);
 
-/* Draining began: convoy_supervisor_health() reports it from now on. */
+/* Draining began: convoy_supervisor_health() reports it from now on. On the control loop. */
 void convoy_supervisor_drain(struct convoy_supervisor *supervisor);
 /* Asks every worker to load the model, whose state is LOADING. Its images are accepted when the first worker
  * has loaded it, which changed() reports. What was known under its number is forgotten. */

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "server/workers/worker_command.h"
+#include "server/workers/worker_label.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,23 +21,14 @@ uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor,
 {
     struct convoy_adoptable held;
     uint32_t count = 0;
-    for (uint32_t i = 0; convoy_worker_process_held(supervisor->link, i, &held.device, held.of); i++) {
-        struct convoy_worker_process like = {.link = supervisor->link,
-                                             .device_index = held.device,
-                                             .of = held.of,
-                                             .streams = supervisor->config->worker.streams,
-                                             .unconfined = !supervisor->config->worker.sandbox,
-                                             .pixels_only = !convoy_files_wanted(supervisor),
-                                             .canary_ms = supervisor->config->worker.canary_ms,
-                                             .orphan_ms = convoy_adopt_orphan_ms(supervisor),
-                                             .tune = convoy_tune_choices[supervisor->config->tune],
-                                             .cache_dir = supervisor->config->cache_dir};
+    for (uint32_t i = 0; convoy_worker_label_held(supervisor->link, i, &held.device, held.of); i++) {
+        struct convoy_worker_settings like = convoy_supervisor_settings(supervisor, held.device, held.of);
         struct convoy_channel_size size;
-        char backend[sizeof supervisor->backend];
+        char backend[CONVOY_BACKEND_BYTES];
         bool is_of_all = strcmp(held.of, CONVOY_OF_ALL) == 0;
         if (held.device >= CONVOY_MAX_DEVICES || count == CONVOY_MAX_WORKERS ||
             is_of_all == supervisor->config->worker.per_model || is_listed(found, count, &held) ||
-            !convoy_worker_process_adoptable(&like, supervisor->backend, &size, backend))
+            convoy_worker_label_find(supervisor->link, &like, supervisor->backend, &size, backend) == NULL)
             continue;
         found[count++] = held;
         memcpy(supervisor->backend, backend, sizeof backend);
@@ -55,9 +47,10 @@ bool convoy_adopt_begin(struct device_worker *worker)
 {
     const struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_channel_size size;
-    char backend[sizeof supervisor->backend];
+    char backend[CONVOY_BACKEND_BYTES];
     /* All channels are of one size. */
-    if (!convoy_worker_process_adoptable(&worker->process, supervisor->backend, &size, backend) ||
+    if (convoy_worker_label_find(supervisor->link, &worker->process.settings, supervisor->backend, &size,
+                                 backend) == NULL ||
         !same_size(&size, &supervisor->size) ||
         !convoy_worker_process_adopt(&worker->process, supervisor->backend))
         return false;

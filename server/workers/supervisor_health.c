@@ -6,6 +6,7 @@
 void convoy_supervisor_drain(struct convoy_supervisor *supervisor)
 {
     atomic_store(&supervisor->draining, true);
+    convoy_spare_end(supervisor);
 }
 
 void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convoy_health *health)

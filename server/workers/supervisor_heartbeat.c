@@ -91,6 +91,7 @@ void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_m
 
 void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_worker_message *message)
 {
+    worker->free_bytes = message->memory.free;
     convoy_metrics_device_memory(worker->metrics, "weights", message->memory.weights);
     convoy_metrics_device_memory(worker->metrics, "workspace", message->memory.workspace);
     convoy_metrics_device_memory(worker->metrics, "free", message->memory.free);

@@ -1,13 +1,14 @@
 /* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_canary.c,
  * supervisor_measure.c, supervisor_placement.c, supervisor_per_model.c, supervisor_heartbeat.c,
- * supervisor_watch.c, supervisor_files.c, supervisor_adopt.c, supervisor_health.c and supervisor_stop.c
- * share. All of it belongs to the control loop, except the atomics. */
+ * supervisor_watch.c, supervisor_files.c, supervisor_adopt.c, supervisor_spare.c, supervisor_health.c and
+ * supervisor_stop.c share. All of it belongs to the control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
 #include "engine/base/log.h"
 #include "server/workers/supervisor.h"
 #include "server/workers/worker_command.h"
+#include "server/workers/worker_label.h"
 #include "server/workers/worker_process.h"
 
 #include <stdatomic.h>
@@ -76,11 +77,13 @@ struct device_worker {
     bool completed;          /* this process finished a slot */
     char phase[16];          /* as reported last; "": none */
     uint32_t tuning_deaths;  /* deaths while tuning, in a row */
+    bool told_no_spare;      /* of this device: the log says why there is none */
     bool preparing;          /* its JPEG decoder, as reported last */
     uint64_t preparing_us;   /* since when */
     uint32_t decoder_deaths; /* deaths while preparing it, in a row */
     int loading;             /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;     /* since when */
+    uint64_t free_bytes;     /* of its device's memory, as this process reported last */
     uint64_t health_us;      /* when its device's health came last; 0: what came is not shown any more */
     uint64_t xids;           /* that this process reported so far */
     bool listened;           /* another worker of the device spoke of it when this one reported last */
@@ -111,7 +114,7 @@ struct convoy_supervisor {
     struct convoy_batcher *batcher;
     struct convoy_worker_process_events events;
     uv_timer_cb on_restart;
-    char backend[16]; /* what workers are started with; "auto" until the first HELLO */
+    char backend[CONVOY_BACKEND_BYTES]; /* what workers are started with; "auto" until the first HELLO */
     uint32_t worker_count, up;
     uint32_t device_count; /* that are known of; 0: not started */
     struct device_worker *workers[CONVOY_MAX_WORKERS];
@@ -138,6 +141,9 @@ struct convoy_supervisor {
 
 /* ---- supervisor.c ---- */
 
+/* How a worker of the device for these models is started; it keeps `of`. */
+struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_supervisor *supervisor,
+                                                         uint32_t device, const char *of);
 /* Adds a worker of the device for these models, and starts it, or takes over the one that a front before has
  * left. -ENOSPC: there are as many as there can be; -ENOMEM, or what a channel cannot be made for. */
 int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device, const char *of,
@@ -334,6 +340,16 @@ void convoy_adopt_held(struct device_worker *worker, const struct convoy_worker_
 void convoy_adopt_end(struct device_worker *worker);
 /* The worker is gone. */
 void convoy_adopt_forget(struct device_worker *worker);
+
+/* ---- supervisor_spare.c: a process that waits to take a worker's place ---- */
+
+/* Starts those that are wanted and do not wait. */
+void convoy_spare_keep(struct device_worker *worker, uint64_t now);
+/* A process was started for the worker. When it was a spare the next one opens the device at once: an image
+ * that kills workers kills several, until it is found. */
+void convoy_spare_refill(struct device_worker *worker);
+/* Ends all. None is started while the daemon drains. */
+void convoy_spare_end(struct convoy_supervisor *supervisor);
 
 /* ---- supervisor_stop.c: every worker is told to exit, and killed when it does not ---- */
 

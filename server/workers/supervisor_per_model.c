@@ -56,7 +56,7 @@ static struct device_worker *find(struct convoy_supervisor *supervisor, uint32_t
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         struct device_worker *worker = supervisor->workers[i];
-        if (worker->process.device_index == device && is_used(worker) && strcmp(worker->of, of) == 0)
+        if (worker->process.settings.device_index == device && is_used(worker) && strcmp(worker->of, of) == 0)
             return worker;
     }
     return NULL;
@@ -65,7 +65,8 @@ static struct device_worker *find(struct convoy_supervisor *supervisor, uint32_t
 static struct device_worker *find_dormant(struct convoy_supervisor *supervisor, uint32_t device)
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        if (supervisor->workers[i]->dormant && supervisor->workers[i]->process.device_index == device)
+        if (supervisor->workers[i]->dormant &&
+            supervisor->workers[i]->process.settings.device_index == device)
             return supervisor->workers[i];
     return NULL;
 }
@@ -159,10 +160,10 @@ static bool is_wanted(const struct device_worker *worker)
 static void lay_down(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
-    uint32_t device = worker->process.device_index, others = 0;
+    uint32_t device = worker->process.settings.device_index, others = 0;
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         others += supervisor->workers[i] != worker && is_used(supervisor->workers[i]) &&
-                  supervisor->workers[i]->process.device_index == device;
+                  supervisor->workers[i]->process.settings.device_index == device;
     convoy_metrics_worker_gone(worker->metrics);
     worker->metrics = NULL;
     worker->said_hello = worker->attached = worker->retires = false;

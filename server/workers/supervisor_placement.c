@@ -16,7 +16,7 @@ bool convoy_placement_names(const struct convoy_model_record *model, uint32_t de
 bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model_record *model)
 {
     return convoy_per_model_is_for(worker, model) &&
-           convoy_placement_names(model, worker->process.device_index);
+           convoy_placement_names(model, worker->process.settings.device_index);
 }
 
 /* "0, 3": the devices that the model names, those that are there or those that are missing. */

@@ -67,8 +67,10 @@ void convoy_watch(uv_timer_t *timer)
     }
     if (supervisor->stopped != NULL)
         return;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         convoy_loading_send_again(supervisor->workers[i]);
+        convoy_spare_keep(supervisor->workers[i], now);
+    }
     convoy_per_model_tidy(supervisor);
     if (now - supervisor->retried_us < RETRY_US)
         return;

@@ -4,12 +4,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
 #include "engine/base/log.h"
-#include "server/workers/environment.h"
+#include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
+#include "server/workers/worker_label.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LABEL_SIZE (2 * PATH_MAX)
 #define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
-                                  uint32_t device_index, uint32_t model_count, uint32_t streams,
-                                  const char *cache_dir, const struct convoy_worker_process_events *events,
-                                  void *context, struct convoy_error *error)
+                                  const struct convoy_worker_settings *settings, uint32_t model_count,
+                                  const struct convoy_worker_process_events *events, void *context,
+                                  struct convoy_error *error)
 {
     memset(process, 0, sizeof *process);
     int code = convoy_channel_create(&process->channel, error);
@@ -32,10 +30,8 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
     process->loop = loop;
     process->events = events;
     process->context = context;
-    process->device_index = device_index;
+    process->settings = *settings;
     process->model_count = model_count;
-    process->streams = streams;
-    process->cache_dir = cache_dir;
     process->cores = convoy_cores();
     convoy_line_reader_begin(&process->lines, CONVOY_WORKER_LINE_MAX);
     return 0;
@@ -279,53 +275,6 @@ static int send_cut(struct convoy_worker_process *process)
     return send_text(process, text, sizeof CONVOY_LINE_CUT - 1);
 }
 
-#define NO_MODELS "?" /* in labels: CONVOY_OF_NONE */
-
-/* What a front must agree with to adopt the worker: the rest of its label. */
-static void describe_settings(const struct convoy_worker_process *process, char *text, size_t capacity)
-{
-    snprintf(text, capacity, "streams=%u sandbox=%d%s canary=%u orphan=%u tune=%s cache=%s", process->streams,
-             !process->unconfined, process->pixels_only ? " files=off" : "", process->canary_ms,
-             process->orphan_ms, process->tune != NULL ? process->tune : "",
-             process->cache_dir != NULL ? process->cache_dir : "");
-}
-
-/* size: of slots that are laid out, or nothing. */
-static void make_label(const struct convoy_worker_process *process, const char *backend,
-                       const struct convoy_channel_size *size, char label[LABEL_SIZE])
-{
-    char settings[LABEL_SIZE / 2];
-    describe_settings(process, settings, sizeof settings);
-    snprintf(label, LABEL_SIZE, "%d %u %u %" PRIu64 " %" PRIu64 " %s of=%s %s", CONVOY_CHANNEL_ABI,
-             process->device_index, size->slots, size->input_bytes, size->output_bytes, backend,
-             process->of[0] != '\0' ? process->of : NO_MODELS, settings);
-}
-
-struct wanted {
-    const struct convoy_worker_process *process;
-    const char *backend;
-    struct convoy_channel_size size; /* found */
-    char found[16];                  /* backend */
-};
-
-/* Could this front have started the worker with this label alike? */
-static bool accepts(struct wanted *wanted, const char *label)
-{
-    char settings[LABEL_SIZE / 2], of[CONVOY_OF_BYTES] = "";
-    int abi = 0, at = 0;
-    uint32_t device = 0;
-    /* Slots of a label that this build wrote are in bounds; convoy_channel_take_over() checks them. */
-    if (sscanf(label, "%d %u %u %" SCNu64 " %" SCNu64 " %15s of=%128s %n", &abi, &device, &wanted->size.slots,
-               &wanted->size.input_bytes, &wanted->size.output_bytes, wanted->found, of, &at) != 7 ||
-        abi != CONVOY_CHANNEL_ABI || device != wanted->process->device_index || wanted->size.slots == 0 ||
-        strcmp(of, wanted->process->of[0] != '\0' ? wanted->process->of : NO_MODELS) != 0)
-        return false;
-    if (strcmp(wanted->backend, "auto") != 0 && strcmp(wanted->backend, wanted->found) != 0)
-        return false;
-    describe_settings(wanted->process, settings, sizeof settings);
-    return strcmp(label + at, settings) == 0;
-}
-
 static void begin(struct convoy_worker_process *process)
 {
     process->exited = process->ended = false;
@@ -350,52 +299,18 @@ static void listen_to(struct convoy_worker_process *process, int socket)
         kill_for_protocol(process, uv_strerror(code));
 }
 
-/* The label of the worker that is wanted; NULL when the master holds none. */
-static const char *find(struct wanted *wanted)
-{
-    const char *label;
-    for (uint32_t i = 0; (label = convoy_link_label_at(wanted->process->link, i)) != NULL; i++)
-        if (accepts(wanted, label))
-            return label;
-    return NULL;
-}
-
-bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
-                                char of[CONVOY_OF_BYTES])
-{
-    const char *label = convoy_link_label_at(link, index);
-    *device = CONVOY_MAX_DEVICES;
-    of[0] = '\0';
-    if (label != NULL)
-        (void)sscanf(label, "%*d %u %*u %*u %*u %*s of=%128s", device, of);
-    if (strcmp(of, NO_MODELS) == 0)
-        of[0] = '\0';
-    return label != NULL;
-}
-
-bool convoy_worker_process_adoptable(const struct convoy_worker_process *process, const char *backend,
-                                     struct convoy_channel_size *size, char *found)
-{
-    struct wanted wanted = {.process = process, .backend = backend};
-    if (find(&wanted) == NULL)
-        return false;
-    *size = wanted.size;
-    snprintf(found, sizeof wanted.found, "%s", wanted.found);
-    return true;
-}
-
 bool convoy_worker_process_adopt(struct convoy_worker_process *process, const char *backend)
 {
-    struct wanted wanted = {.process = process, .backend = backend};
+    char found[CONVOY_BACKEND_BYTES];
     struct convoy_link_worker held = {0};
-    const char *label = find(&wanted);
+    const char *label =
+        convoy_worker_label_find(process->link, &process->settings, backend, &process->adopted_size, found);
     if (label == NULL)
         return false;
     convoy_link_adopt(process->link, label, on_process_exit, process, &held);
     convoy_channel_destroy(&process->channel);
     process->channel = (struct convoy_channel){
         .memory_fd = held.memory, .doorbell_fd = held.doorbell, .worker_doorbell_fd = -1};
-    process->adopted_size = wanted.size;
     process->adopting = true;
     process->pid = held.pid;
     process->number = held.number;
@@ -409,8 +324,8 @@ bool convoy_worker_process_adopt(struct convoy_worker_process *process, const ch
 
 void convoy_worker_process_laid_out(struct convoy_worker_process *process, const char *backend)
 {
-    char label[LABEL_SIZE];
-    make_label(process, backend, &process->channel.size, label);
+    char label[CONVOY_WORKER_LABEL_BYTES];
+    convoy_worker_label_make(&process->settings, backend, &process->channel.size, label);
     convoy_link_label(process->link, process->number, label);
 }
 
@@ -427,47 +342,53 @@ static int renew_channel(struct convoy_worker_process *process, struct convoy_er
     return convoy_channel_create(&process->channel, error);
 }
 
+/* A spare that waits takes the dead one's place. */
+static bool take_spare(struct convoy_worker_process *process, const char *backend,
+                       const struct convoy_worker_arguments *arguments)
+{
+    char label[CONVOY_WORKER_LABEL_BYTES];
+    struct convoy_link_worker taken;
+    struct convoy_error error;
+    if (!convoy_worker_spares_take(&process->spares, arguments->list, on_process_exit, process, &taken))
+        return false;
+    process->pid = taken.pid;
+    process->number = taken.number;
+    int code = convoy_channel_give_doorbell(&process->channel, taken.doorbell, &error);
+    convoy_worker_label_make(&process->settings, backend, &(struct convoy_channel_size){0}, label);
+    convoy_link_label(process->link, process->number, label);
+    convoy_log(CONVOY_LOG_INFO, "the spare worker takes the place of the dead one",
+               CONVOY_INT("pid", process->pid));
+    begin(process);
+    process->was_spare = true;
+    listen_to(process, taken.control);
+    if (code != 0 || send_cut(process) != 0) /* which wakes it */
+        convoy_worker_process_kill(process, "protocol");
+    return true;
+}
+
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error)
 {
-    char program[PATH_MAX], device[16], streams[16], canary_ms[16], orphan_ms[16], label[LABEL_SIZE];
+    char label[CONVOY_WORKER_LABEL_BYTES];
+    struct convoy_worker_arguments arguments;
     int control[2];
-    int code = convoy_worker_program(program, sizeof program, error);
+    int code = convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, false, error);
+    process->was_spare = false;
+    if (process->adopting || process->other_models) /* it would have the memory of before */
+        convoy_worker_spares_end(&process->spares);
+    if (code == 0 && take_spare(process, backend, &arguments))
+        return 0;
     if (code == 0)
         code = renew_channel(process, error);
     if (code != 0)
         return code;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0)
         return convoy_fail(error, -errno, "cannot make a worker's control socket: %s", strerror(errno));
-    snprintf(device, sizeof device, "%u", process->device_index);
-    snprintf(streams, sizeof streams, "%u", process->streams);
-    snprintf(canary_ms, sizeof canary_ms, "%u", process->canary_ms);
-    snprintf(orphan_ms, sizeof orphan_ms, "%u", process->orphan_ms);
-    char *arguments[24] = {
-        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device",    device,
-        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune,    "--canary-ms", canary_ms};
-    char **more = arguments + 12;
-    if (process->cache_dir != NULL) {
-        *more++ = "--cache-dir";
-        *more++ = (char *)(uintptr_t)process->cache_dir;
-    }
-    if (process->orphan_ms > 0) {
-        *more++ = "--orphan-ms";
-        *more++ = orphan_ms;
-    }
-    if (process->pixels_only) {
-        *more++ = "--files";
-        *more++ = "off";
-    }
-    if (process->unconfined) {
-        *more++ = "--sandbox";
-        *more++ = "off";
-    }
-    make_label(process, backend, &(struct convoy_channel_size){0}, label);
+    convoy_worker_label_make(&process->settings, backend, &(struct convoy_channel_size){0}, label);
     const int descriptors[] = {control[1], process->channel.memory_fd, process->channel.worker_doorbell_fd,
                                control[0], process->channel.doorbell_fd};
     begin(process);
-    code = convoy_link_start(process->link, label, arguments, descriptors, on_process_exit, process,
+    code = convoy_link_start(process->link, label, arguments.list, descriptors, on_process_exit, process,
                              &process->number, &process->pid, error);
     close(control[1]);
     convoy_channel_handed_over(&process->channel);
@@ -483,6 +404,17 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     return 0;
 }
 
+void convoy_worker_process_keep_spares(struct convoy_worker_process *process, const char *backend,
+                                       const char *tune)
+{
+    struct convoy_worker_arguments arguments, as_spare;
+    struct convoy_error error;
+    if (convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, false, &error) == 0 &&
+        convoy_worker_arguments_make(&as_spare, &process->settings, backend, tune, true, &error) == 0)
+        convoy_worker_spares_start(&process->spares, process->link, arguments.list, as_spare.list,
+                                   process->channel.memory_fd);
+}
+
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason)
 {
     if (!process->running)
@@ -495,6 +427,7 @@ void convoy_worker_process_kill(struct convoy_worker_process *process, const cha
 
 void convoy_worker_process_free(struct convoy_worker_process *process)
 {
+    convoy_worker_spares_end(&process->spares);
     convoy_channel_destroy(&process->channel);
     convoy_line_reader_free(&process->lines);
 }

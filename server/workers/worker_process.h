@@ -5,16 +5,12 @@
 
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
-#include "server/config/model_name.h"
 #include "server/master/link.h"
 #include "server/workers/worker_message.h"
+#include "server/workers/worker_settings.h"
+#include "server/workers/worker_spare.h"
 
 #include <uv.h>
-
-/* Which models a worker is for: the name of one, or these. No name is one of them. */
-#define CONVOY_OF_ALL   "*"
-#define CONVOY_OF_NONE  "" /* none yet */
-#define CONVOY_OF_BYTES (CONVOY_MODEL_NAME_BYTES + 1)
 
 struct convoy_worker_process;
 
@@ -33,18 +29,14 @@ struct convoy_worker_process {
     uv_loop_t *loop;
     const struct convoy_worker_process_events *events;
     void *context;
-    uint32_t device_index, model_count, streams;
-    uint32_t cores;           /* of the front */
-    const char *cache_dir;    /* NULL: none; owned by the configuration */
-    struct convoy_link *link; /* to the master, set before a process is started */
-    const char *of;           /* the models that it is for; owned by the supervisor */
-    bool other_models;        /* the next process is for others than the one before: other memory */
-    bool unconfined;          /* the next process is started without its sandbox */
-    bool pixels_only;         /* the next process is never sent JPEG files */
-    uint32_t canary_ms;       /* rest of the next process between checks of its device; 0: none */
-    uint32_t orphan_ms; /* that the next process lives without a front; 0: as long as its socket is open */
-    const char *tune;   /* as it is configured: a worker of a front with another one is not adopted */
+    uint32_t model_count;
+    uint32_t cores;                         /* of the front */
+    struct convoy_link *link;               /* to the master, set before a process is started */
+    struct convoy_worker_settings settings; /* of the next process */
+    bool other_models;             /* the next process is for others than the one before: other memory */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
+    struct convoy_worker_spares spares;
+    bool was_spare; /* this process */
 
     bool running;                         /* a process exists, or gone() was not called yet */
     uint64_t started_us;                  /* of this process */
@@ -69,25 +61,23 @@ struct convoy_worker_process {
 /* Prepares the record and creates its channel; no process is started. events, and what context points to,
  * must outlive it. */
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
-                                  uint32_t device_index, uint32_t model_count, uint32_t streams,
-                                  const char *cache_dir, const struct convoy_worker_process_events *events,
-                                  void *context, struct convoy_error *error);
-/* Starts a process; none may be running. tune: "on", "off", "force". An error means that none was started. */
+                                  const struct convoy_worker_settings *settings, uint32_t model_count,
+                                  const struct convoy_worker_process_events *events, void *context,
+                                  struct convoy_error *error);
+/* Starts a process, or has the spare take its place; none may be running. tune: "on", "off", "force". An
+ * error means that none was started. */
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error);
+/* Makes sure that so many spares wait as are wanted, which convoy_worker_process_start() with this backend
+ * and tune would take. One that cannot be started is tried again later: call it now and then, while the
+ * process runs. */
+void convoy_worker_process_keep_spares(struct convoy_worker_process *process, const char *backend,
+                                       const char *tune);
 /* Instead of starting one: takes over the worker of a front that is gone, if the master holds one that this
  * front would have started alike, with a channel. Of another backend than backend ("auto": any) it is not.
  * False: there is none. After its HELLO, which says that it does nothing for the dead front any more,
  * process->channel is laid out. */
 bool convoy_worker_process_adopt(struct convoy_worker_process *process, const char *backend);
-/* How large a channel a front before has laid out for this device, and with which backend (at least 16
- * bytes): false when the master holds no worker for it that could be adopted. */
-bool convoy_worker_process_adoptable(const struct convoy_worker_process *process, const char *backend,
-                                     struct convoy_channel_size *size, char *found);
-/* For which models and device the worker is that the master holds with this index, which counts up to a call
- * that returns false. */
-bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
-                                char of[CONVOY_OF_BYTES]);
 /* The channel is laid out for this process, of which the backend is known now: a later front could adopt it.
  */
 void convoy_worker_process_laid_out(struct convoy_worker_process *process, const char *backend);

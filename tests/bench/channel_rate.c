@@ -363,13 +363,16 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     bench->batch = wanted->batch;
     bench->streams = wanted->streams;
     bench->seconds = wanted->seconds;
-    int code = convoy_worker_process_prepare(&bench->process, &group->loop, device, 1, bench->streams,
-                                             cache_dir, &events, bench, error);
     if (tune == NULL)
         tune = "on";
+    const struct convoy_worker_settings settings = {.device_index = device,
+                                                    .streams = bench->streams,
+                                                    .cache_dir = cache_dir,
+                                                    .of = CONVOY_OF_ALL,
+                                                    .tune = tune};
+    int code =
+        convoy_worker_process_prepare(&bench->process, &group->loop, &settings, 1, &events, bench, error);
     bench->process.link = group->link;
-    bench->process.of = CONVOY_OF_ALL;
-    bench->process.tune = tune;
     if (code == 0)
         code = convoy_worker_process_start(&bench->process, backend, tune, error);
     if (code != 0)

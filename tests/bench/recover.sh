@@ -6,8 +6,8 @@
 #     write to an illegal address (on the CPU: that kills the worker), sent once beside them. Median and worst of the
 #     figures that tests/tools/recovery_load.py explains. Exit status 1 when a request failed, the poison's excepted.
 # The environment may say BACKEND (cuda), MODELS (a folder; models), DEFAULT_MODEL (cifar10-resnet), CONNECTIONS (64),
-# RUNS (10), CACHE (a folder for kernel times that stays). An emulated GPU is not tuned: there it measures nothing but
-# shows that this script works.
+# RUNS (10), CACHE (a folder for kernel times that stays), SPARES (worker.spares; 1): on a GPU a fault is made when they
+# wait. An emulated GPU is not tuned: there it measures nothing but shows that this script works.
 [ -x "${1:-}/bin/convoyd" ] || { sed -n '2,11s/^# //p' "$0" >&2; exit 2; }
 CONVOY_BUILD=$(cd "$1" && pwd)
 # shellcheck source=tests/integration/lib.sh
@@ -72,7 +72,8 @@ fault() {
     echo "a request failed: $(cat "$work/round.json")" >&2
   }
   [ -s "$work/round.json" ] || fail "recovery_load.py gave no figures"
-  json "$work/round.json" "json.dumps({**d, 'workers_died': $(deaths) - $before})" >>"$work/$name"
+  "$python" -c 'import json, sys
+print(json.dumps({**json.load(sys.stdin), "workers_died": int(sys.argv[1])}))' $(($(deaths) - before)) <"$work/round.json" >>"$work/$name"
 }
 
 # table NAME: median and worst of each figure over the rounds.
@@ -92,12 +93,17 @@ for key in ("rate_before", "gap_before_ms", "p99_before_ms", "gap_ms", "silent_m
 PYTHON
 }
 
-configure "${settings[@]}" "cache_dir=\"$warm\""
+configure "${settings[@]}" "cache_dir=\"$warm\"" "worker={\"spares\": ${SPARES:-1}}"
 "$python" tests/tools/solid_png.py "$work/poison.png" 250 0 250
 export CONVOY_TEST_FAULT=$fault
 start --config "$work/config.json" --backend "$backend"
+# shellcheck disable=SC2317 # until_true calls it
+spares_wait() { [ "$(pgrep -c -P "$daemon" convoy-spare)" = "${SPARES:-1}" ]; }
+rest() { [ -z "$tuned" ] || until_true 60 spares_wait || fail "no spare waits"; }
 for ((round = 0; round < rounds; round++)); do
+  rest
   fault kill --kill "$(workers | head -n 1)"
+  rest
   fault poison --poison "$work/poison.png"
 done
 stop

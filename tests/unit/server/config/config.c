@@ -79,6 +79,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.canary_ms, b->worker.canary_ms);
     cr_assert_eq(a->worker.orphan_ms, b->worker.orphan_ms);
     cr_assert_eq(a->worker.per_model, b->worker.per_model);
+    cr_assert_eq(a->worker.spares, b->worker.spares);
     cr_assert_eq(a->tune, b->tune);
     cr_assert_eq(a->shared_memory.enabled, b->shared_memory.enabled);
     cr_assert_eq(a->web.enabled, b->web.enabled);
@@ -134,7 +135,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .drain_ms = 2002,
         .drain_timeout_ms = 2003,
         .ready_grace_ms = 2004,
-        .worker = {2, 6, 3001, 65536, false, 501, 502, true},
+        .worker = {2, 6, 3001, 65536, false, 501, 502, 3, true},
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
         .shared_memory = {.enabled = true},
@@ -287,6 +288,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"canary_ms\": 3600001}}", "worker.canary_ms must be"},
         {"{\"worker\": {\"orphan_ms\": -1}}", "worker.orphan_ms must be"},
         {"{\"worker\": {\"per_model\": \"yes\"}}", "worker.per_model must be true or false"},
+        {"{\"worker\": {\"spares\": 5}}", "worker.spares must be an integer from 0 to 4"},
         {"{\"worker\": {\"slot_bytes\": 100}}", "worker.slot_bytes must be 0 (automatic) or from 4096"},
         {"{\"worker\": {\"slot_bytes\": 67108865}}", "worker.slot_bytes must be"},
         {"{\"tune\": \"on\", \"tune\": \"off\"}", "the key 'tune' stands there twice"},

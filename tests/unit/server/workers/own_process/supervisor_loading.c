@@ -24,17 +24,15 @@ static struct convoy_channel_size adopted_size; /* of the worker that there is t
 static struct convoy_error error;
 
 int convoy_worker_process_prepare(struct convoy_worker_process *prepared, uv_loop_t *loop,
-                                  uint32_t device_index, uint32_t model_count, uint32_t streams,
-                                  const char *cache_dir, const struct convoy_worker_process_events *events,
-                                  void *context, struct convoy_error *error)
+                                  const struct convoy_worker_settings *settings, uint32_t model_count,
+                                  const struct convoy_worker_process_events *events, void *context,
+                                  struct convoy_error *error)
 {
-    (void)cache_dir;
     *prepared = (struct convoy_worker_process){.loop = loop,
                                                .events = events,
                                                .context = context,
-                                               .device_index = device_index,
-                                               .model_count = model_count,
-                                               .streams = streams};
+                                               .settings = *settings,
+                                               .model_count = model_count};
     process = prepared;
     return convoy_channel_create(&prepared->channel, error);
 }
@@ -85,8 +83,15 @@ void convoy_worker_process_kill(struct convoy_worker_process *killed, const char
     killed_for = reason;
 }
 
-bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
-                                char of[CONVOY_OF_BYTES])
+void convoy_worker_process_keep_spares(struct convoy_worker_process *kept, const char *backend,
+                                       const char *tune)
+{
+    (void)kept, (void)backend, (void)tune;
+    cr_assert_fail("a spare for the CPU");
+}
+
+bool convoy_worker_label_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
+                              char of[CONVOY_OF_BYTES])
 {
     (void)link;
     *device = 0;
@@ -94,15 +99,16 @@ bool convoy_worker_process_held(const struct convoy_link *link, uint32_t index, 
     return index == 0 && adopted_size.slots > 0;
 }
 
-bool convoy_worker_process_adoptable(const struct convoy_worker_process *of, const char *backend,
-                                     struct convoy_channel_size *size, char *found)
+const char *convoy_worker_label_find(const struct convoy_link *link,
+                                     const struct convoy_worker_settings *settings, const char *backend,
+                                     struct convoy_channel_size *size, char found[CONVOY_BACKEND_BYTES])
 {
-    (void)of;
+    (void)link;
     if (adopted_size.slots == 0 || (strcmp(backend, "auto") != 0 && strcmp(backend, "cpu") != 0))
-        return false;
+        return NULL;
     *size = adopted_size;
     memcpy(found, "cpu", sizeof "cpu");
-    return of->device_index == 0;
+    return settings->device_index == 0 ? "its label" : NULL;
 }
 
 bool convoy_worker_process_adopt(struct convoy_worker_process *adopting, const char *backend)

@@ -1,0 +1,30 @@
+/* How a worker is started: what a process and the spares that may take its place have in common, and what a
+ * front must agree with to adopt it. */
+#ifndef CONVOY_SERVER_WORKER_SETTINGS_H
+#define CONVOY_SERVER_WORKER_SETTINGS_H
+
+#include "server/config/model_name.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Which models a worker is for: the name of one, or these. No name is one of them. */
+#define CONVOY_OF_ALL   "*"
+#define CONVOY_OF_NONE  "" /* none yet */
+#define CONVOY_OF_BYTES (CONVOY_MODEL_NAME_BYTES + 1)
+
+#define CONVOY_BACKEND_BYTES 16 /* of a backend's name */
+
+/* The strings are the configuration's, or those of who made the record. */
+struct convoy_worker_settings {
+    uint32_t device_index, streams;
+    const char *cache_dir; /* NULL: none */
+    const char *of;        /* the models that it is for */
+    const char *tune; /* as it is configured: "on", "off" or "force". A process may be started with another */
+    bool unconfined;  /* without its sandbox */
+    bool pixels_only; /* it is never sent JPEG files */
+    uint32_t canary_ms; /* of rest between checks of its device; 0: none */
+    uint32_t orphan_ms; /* that it lives without a front; 0: as long as its socket is open */
+};
+
+#endif
