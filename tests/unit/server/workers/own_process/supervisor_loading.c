@@ -738,26 +738,36 @@ static void take_end(struct convoy_channel *end)
                  0, "%s", problem.message);
 }
 
+static float outputs[2]; /* of the item */
+
+/* An image for the model. */
+static struct convoy_item *submit_item(struct convoy_model_record *model)
+{
+    static uint8_t row[3 * 2 * 2];
+    static struct convoy_item_group group;
+    static struct convoy_item item;
+    struct convoy_batcher *batcher = convoy_supervisor_batcher(supervisor);
+    uint64_t wait_us;
+    group = (struct convoy_item_group){.deadline_us = UINT64_MAX};
+    item = (struct convoy_item){.model = model,
+                                .group = &group,
+                                .outputs = outputs,
+                                .source = row,
+                                .source_bytes = sizeof row,
+                                .done = on_done};
+    cr_assert_eq(convoy_batcher_admit(batcher, model, 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us), 0);
+    convoy_batcher_submit(batcher, (struct convoy_item *[]){&item}, 1);
+    return &item;
+}
+
 /* A batch that is done, but was not collected when the difference became known, runs again elsewhere. */
 Test(supervisor_canary, what_was_not_collected_is_not_believed)
 {
-    static uint8_t row[3 * 2 * 2];
-    static float outputs[2];
     struct convoy_model_record *model = served();
-    struct convoy_batcher *batcher = convoy_supervisor_batcher(supervisor);
-    struct convoy_item_group group = {.deadline_us = UINT64_MAX};
-    struct convoy_item item = {.model = model,
-                               .group = &group,
-                               .outputs = outputs,
-                               .source = row,
-                               .source_bytes = sizeof row,
-                               .done = on_done};
     struct convoy_channel end;
-    uint64_t wait_us;
     uint32_t slot;
     take_end(&end);
-    cr_assert_eq(convoy_batcher_admit(batcher, model, 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us), 0);
-    convoy_batcher_submit(batcher, (struct convoy_item *[]){&item}, 1);
+    const struct convoy_item *item = submit_item(model);
     for (int worker = 0; worker < 2; worker++) {
         cr_assert(convoy_channel_take_submitted(&end, &slot));
         struct convoy_slot header = *convoy_channel_slot(&end, slot);
@@ -776,7 +786,7 @@ Test(supervisor_canary, what_was_not_collected_is_not_believed)
             say("{\"type\":\"attached\"}");
         }
     }
-    cr_assert(item.status == 0 && outputs[0] == 1, "%g", (double)outputs[0]);
+    cr_assert(item->status == 0 && outputs[0] == 1, "%g", (double)outputs[0]);
 }
 
 /* The first answer to the canary's row is the worker's to tell to a front that follows. */
@@ -944,6 +954,26 @@ Test(supervisor_files, a_decoder_that_kills_its_workers_is_left_out)
     cr_assert_eq(model->state, CONVOY_MODEL_READY);
     say_loaded_with(other, ",\"takes_jpeg\":false");
     cr_assert_eq(other->state, CONVOY_MODEL_READY, "that it was being loaded is chance");
+}
+
+/* An image that is alone in flight at two deaths in a row would be answered as one that kills workers. */
+Test(supervisor_files, an_image_is_not_to_blame_for_a_decoder_that_kills)
+{
+    struct convoy_model_record *model = add_model("a");
+    const struct convoy_item *item = NULL;
+    load(model);
+    for (int deaths = 0; deaths < 2; deaths++) {
+        say_hello_with(1, "cuda:0", true);
+        say_loaded_with(model, ",\"takes_jpeg\":false");
+        say("{\"type\":\"attached\"}");
+        if (item == NULL)
+            item = submit_item(model);
+        say("{\"type\":\"heartbeat\",\"phase\":\"running\",\"preparing\":true}");
+        process->running = false;
+        process->events->gone(process->context, process, "signal", "it is dead");
+        until_started();
+        cr_assert_eq(answers, 0, "status %d after %d deaths", item->status, deaths + 1);
+    }
 }
 
 Test(supervisor_files, no_file_goes_to_a_device_where_the_front_decodes)
