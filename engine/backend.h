@@ -60,6 +60,9 @@ struct convoy_open_options {
     enum convoy_tuning tune;
     bool health;      /* health() will be called */
     bool pixels_only; /* no job of JPEG files will come */
+    /* If not NULL: open() may call it once, when the device is opened and before it reads files, logs or
+     * watches the device's health. The process may stay in there for days. */
+    void (*opened)(void *context);
     void *context;
     /* A line for the log. level: "debug", "info", "warning" or "error". Any thread. */
     void (*log)(void *context, const char *level, const char *text);

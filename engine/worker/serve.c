@@ -380,7 +380,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     if (sandbox)
         convoy_worker_confine_early();
     if (spare)
-        convoy_worker_begin_spare();
+        convoy_worker_begin_spare(&worker);
+    with_callbacks.opened = convoy_worker_wait_as_spare;
     worker.cores = convoy_cores(); /* before confinement */
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
@@ -391,8 +392,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         convoy_control_send(&worker.control, message);
         return CONVOY_EXIT_NO_DEVICE;
     }
-    if (spare)
-        convoy_worker_wait_as_spare();
+    convoy_worker_wait_as_spare(&worker); /* where the backend did not */
     if (notice.message[0] != '\0')
         convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
     convoy_control_send(&worker.control, convoy_worker_hello(&worker));

@@ -17,8 +17,8 @@ enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4, C
  * The descriptors are those of engine/ipc/channel.h. Reads only streams, cache_dir and tune of options.
  * sandbox: confined (engine/worker/confine.h) before it reads a model. canary_ms: the rest between two checks
  * of the device in idle time; 0: it is checked only when a model was loaded. orphan_ms: ends, too, when no
- * front has read its messages for so long; 0: it does not mind. spare: opens its device and waits, before it
- * says anything, until the front writes to the control socket. */
+ * front has read its messages for so long; 0: it does not mind. spare: opens its device, then waits, without
+ * HELLO, until the front writes to the control socket. */
 int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
                         uint32_t orphan_ms, bool spare, const struct convoy_open_options *options);
 

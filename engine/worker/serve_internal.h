@@ -77,6 +77,7 @@ struct convoy_worker {
     struct convoy_worker_device device;
     atomic_int phase; /* enum convoy_worker_phase */
     uint64_t health;  /* the main thread's: number of the last health that was sent */
+    bool is_spare;    /* the main thread's: it waits to take a worker's place, or is about to */
 
     /* commands of the front, from the main thread to the compute thread */
     pthread_mutex_t lock;
@@ -169,10 +170,10 @@ void convoy_worker_behind_turn(struct convoy_worker *worker, bool busy, bool com
 int convoy_worker_behind_wait_ms(const struct convoy_worker *worker);
 
 /* A spare, while it has one thread: it ends with the process that started it. */
-void convoy_worker_begin_spare(void);
-/* Waits, for as long as it takes, until the front writes to the control socket: it is a worker from then on.
- * Ends the process when the front closes the socket. */
-void convoy_worker_wait_as_spare(void);
+void convoy_worker_begin_spare(struct convoy_worker *worker);
+/* backend.h's opened(). A spare waits there, for as long as it takes, until the front writes to the control
+ * socket, and is a worker from then on. The process ends when front and master have closed the socket. */
+void convoy_worker_wait_as_spare(void *context);
 
 /* Waits until no job is in flight. */
 void convoy_worker_collect_all(struct convoy_worker *worker);

@@ -11,15 +11,20 @@
 #define SPARE_NAME  "convoy-spare"
 #define WORKER_NAME "convoy-worker"
 
-void convoy_worker_begin_spare(void)
+void convoy_worker_begin_spare(struct convoy_worker *worker)
 {
+    worker->is_spare = true;
     /* Its socket may stay open where no front is: the service manager holds sockets over a restart. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_NAME, SPARE_NAME, 0, 0, 0);
 }
 
-void convoy_worker_wait_as_spare(void)
+void convoy_worker_wait_as_spare(void *context)
 {
+    struct convoy_worker *worker = context;
+    if (!worker->is_spare)
+        return;
+    worker->is_spare = false;
     struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};
     while (poll(&socket, 1, -1) < 0 && errno == EINTR)
         ;

@@ -337,7 +337,8 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
         (result = convoy_json_uint32(&worker, "hang_timeout_ms", 500, HOUR_MS,
                                      &config->worker.hang_timeout_ms, error)) < 0 ||
         (result = convoy_json_bool(&worker, "sandbox", &config->worker.sandbox, error)) < 0 ||
-        (result = convoy_json_uint32(&worker, "spares", 0, 4, &config->worker.spares, error)) < 0 ||
+        (result = convoy_json_uint32(&worker, "spares", 0, CONVOY_MOST_SPARES, &config->worker.spares,
+                                     error)) < 0 ||
         (result = convoy_json_bool(&worker, "per_model", &config->worker.per_model, error)) < 0 ||
         (result = convoy_json_uint32(&worker, "canary_ms", 0, HOUR_MS, &config->worker.canary_ms, error)) <
             0 ||

@@ -71,6 +71,8 @@ struct convoy_batching {
 };
 
 /* Member names are the keys. Strings belong to the configuration. */
+#define CONVOY_MOST_SPARES 4 /* of a worker */
+
 struct convoy_config {
     char *file; /* what was read; NULL when the built-in values hold */
 

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CONVOY_HOLD_WORKERS 128 /* of at most 64; those whose end the front has not heard of count */
+/* At most 64 workers, or one and four spares for each of 16 devices; those whose end the front has not heard
+ * of count, too. */
+#define CONVOY_HOLD_WORKERS 256
 
 struct convoy_held_item {
     struct convoy_held_item *next;

@@ -155,6 +155,7 @@ static void mark_up(struct device_worker *worker)
         (!worker->serving && convoy_registry_any_ready(supervisor->registry)))
         return;
     worker->up = true;
+    worker->up_us = convoy_now_us();
     supervisor->up++;
     atomic_store(&supervisor->any_up, true);
     convoy_metrics_worker_up(worker->metrics, true);

@@ -74,6 +74,7 @@ struct device_worker {
     uint32_t files_ahead;    /* slots of JPEG files that it decodes while it computes others; 0: none */
     bool serving;            /* this process has a model to serve */
     bool up;                 /* attached and serving: counted in supervisor->up */
+    uint64_t up_us;          /* since when */
     bool completed;          /* this process finished a slot */
     char phase[16];          /* as reported last; "": none */
     uint32_t tuning_deaths;  /* deaths while tuning, in a row */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define SERVED_US   2000000u            /* a worker that lived so long is taken for a good start */
+#define SERVED_US   2000000u            /* a worker that has served so long is past its start */
 #define LEAST_BYTES (UINT64_C(4) << 30) /* free on the device: a spare takes half a GiB of it */
 #define SLOW_OPEN   "cuda"              /* the backend whose devices take long to open */
 
@@ -15,7 +15,7 @@
 static bool is_quiet(const struct device_worker *worker, uint64_t now)
 {
     return worker->up && worker->loading == NO_MODEL && !worker->preparing && !worker->adopting &&
-           now - worker->process.started_us > SERVED_US && strcmp(worker->phase, "running") == 0;
+           now - worker->up_us > SERVED_US && strcmp(worker->phase, "running") == 0;
 }
 
 static bool wanted(const struct convoy_supervisor *supervisor)
@@ -36,6 +36,8 @@ void convoy_spare_keep(struct device_worker *worker, uint64_t now)
 {
     if (!wanted(worker->supervisor) || !is_quiet(worker, now))
         return;
+    if (worker->free_bytes == 0) /* it has not said yet */
+        return;
     if (worker->free_bytes < LEAST_BYTES) {
         if (!worker->told_no_spare)
             convoy_log(CONVOY_LOG_INFO, "no spare worker is kept", CONVOY_STR("device", worker->device),
@@ -43,6 +45,7 @@ void convoy_spare_keep(struct device_worker *worker, uint64_t now)
         worker->told_no_spare = true;
         return;
     }
+    worker->told_no_spare = false;
     keep(worker);
 }
 

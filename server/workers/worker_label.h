@@ -11,7 +11,7 @@
 
 #define CONVOY_WORKER_LABEL_BYTES (2 * PATH_MAX)
 
-/* size: of slots that are laid out, or nothing. */
+/* size: of slots; all zero before they are laid out. */
 void convoy_worker_label_make(const struct convoy_worker_settings *settings, const char *backend,
                               const struct convoy_channel_size *size, char label[CONVOY_WORKER_LABEL_BYTES]);
 /* The label of a worker that the master holds, that this front could have started with these settings and

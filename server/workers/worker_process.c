@@ -409,6 +409,8 @@ void convoy_worker_process_keep_spares(struct convoy_worker_process *process, co
 {
     struct convoy_worker_arguments arguments, as_spare;
     struct convoy_error error;
+    if (!convoy_worker_spares_due(&process->spares)) /* else the file system would be asked all the time */
+        return;
     if (convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, false, &error) == 0 &&
         convoy_worker_arguments_make(&as_spare, &process->settings, backend, tune, true, &error) == 0)
         convoy_worker_spares_start(&process->spares, process->link, arguments.list, as_spare.list,

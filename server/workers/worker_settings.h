@@ -15,7 +15,7 @@
 
 #define CONVOY_BACKEND_BYTES 16 /* of a backend's name */
 
-/* The strings are the configuration's, or those of who made the record. */
+/* The strings are owned by the configuration or by the caller. */
 struct convoy_worker_settings {
     uint32_t device_index, streams;
     const char *cache_dir; /* NULL: none */

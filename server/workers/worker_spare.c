@@ -3,7 +3,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,7 +14,9 @@
 
 #define LABEL         "spare" /* no front adopts it */
 #define FIRST_REST_US UINT64_C(5000000)
-#define MOST_DOUBLED  7 /* 5 s, 10 s, ... 640 s */
+#define MOST_DOUBLED  7                  /* 5 s, 10 s, ... 640 s */
+#define LIVED_US      UINT64_C(60000000) /* one that lived so long was well started */
+#define REASON_BYTES  2048
 
 /* The arguments as one text; NULL when memory is out. */
 static char *joined(char *const *arguments)
@@ -53,15 +57,33 @@ static void failed(struct convoy_worker_spare *spare)
     spare->next_us = convoy_now_us() + (FIRST_REST_US << doubled);
 }
 
+/* Why it says that it ended: the reason of its last message, "lost"; "" when there is none. */
+static void read_reason(const struct convoy_worker_spare *spare, char reason[REASON_BYTES])
+{
+    char said[2 * REASON_BYTES];
+    ssize_t got = recv(spare->control, said, sizeof said - 1, MSG_DONTWAIT);
+    said[got > 0 ? got - 1 : 0] = '\0'; /* the end of the last line */
+    const char *before = strrchr(said, '\n');
+    cJSON *message = cJSON_Parse(before != NULL ? before + 1 : said);
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "reason"));
+    snprintf(reason, REASON_BYTES, "%s", text != NULL ? text : "");
+    cJSON_Delete(message);
+}
+
 static void on_exit_of_spare(void *context, int status)
 {
     struct convoy_worker_spare *spare = context;
+    char reason[REASON_BYTES];
+    read_reason(spare, reason);
     close_all((const int[]){spare->control, spare->doorbell}, 2);
     forget(spare);
+    if (convoy_now_us() - spare->started_us > LIVED_US)
+        spare->failures = 0;
     failed(spare);
     convoy_log(CONVOY_LOG_WARNING, "a spare worker ended", CONVOY_INT("pid", spare->pid),
                CONVOY_INT(WIFSIGNALED(status) ? "signal" : "exit_status",
-                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)),
+               CONVOY_STR("reason", reason));
 }
 
 /* fds: as convoy_link_start() takes them; all are to be closed here. */
@@ -77,6 +99,7 @@ static int start(struct convoy_worker_spare *spare, char *const *arguments, cons
     }
     spare->control = fds[3];
     spare->doorbell = fds[4];
+    spare->started_us = convoy_now_us();
     spare->exists = true;
     return 0;
 }
@@ -105,11 +128,24 @@ static void start_one(struct convoy_worker_spare *spare, struct convoy_link *lin
     convoy_log(CONVOY_LOG_WARNING, "no spare worker can be started", CONVOY_STR("reason", error.message));
 }
 
+static bool is_due(const struct convoy_worker_spare *spare)
+{
+    return !spare->exists && convoy_now_us() >= spare->next_us;
+}
+
+bool convoy_worker_spares_due(const struct convoy_worker_spares *spares)
+{
+    for (uint32_t i = 0; i < spares->wanted; i++)
+        if (is_due(&spares->each[i]))
+            return true;
+    return false;
+}
+
 void convoy_worker_spares_start(struct convoy_worker_spares *spares, struct convoy_link *link,
                                 char *const *arguments, char *const *as_spare, int memory)
 {
-    for (uint32_t i = 0; i < spares->wanted && i < CONVOY_MOST_SPARES; i++)
-        if (!spares->each[i].exists && convoy_now_us() >= spares->each[i].next_us)
+    for (uint32_t i = 0; i < spares->wanted; i++)
+        if (is_due(&spares->each[i]))
             start_one(&spares->each[i], link, arguments, as_spare, memory);
 }
 
@@ -124,11 +160,13 @@ static void end(struct convoy_worker_spare *spare)
         return;
     convoy_link_pass(spare->link, spare->number, on_end, NULL);
     convoy_link_kill(spare->link, spare->number);
+    /* A packet to the master may be lost. The master has a copy of this end, which shutdown() ends, too. */
+    shutdown(spare->control, SHUT_RDWR);
     close_all((const int[]){spare->control, spare->doorbell}, 2);
     forget(spare);
 }
 
-/* The oldest; NULL: there is none. The master counts processes as it starts them. */
+/* The oldest; NULL: there is none. The link counts processes as it starts them. */
 static struct convoy_worker_spare *oldest(struct convoy_worker_spares *spares)
 {
     struct convoy_worker_spare *found = NULL;

@@ -1,14 +1,15 @@
 /* A spare of a worker: a process that has opened the worker's device, has read nothing, and waits. When the
  * worker dies the spare takes its place at once, and need not open the device first: on a GPU most of the
- * time that a start takes.
+ * time that a start takes. A spare that is taken while it opens the device, or hangs there, has the time that
+ * any start has.
  *
  * It is started with the memory of the worker's channel, which it does not map, and with a doorbell of its
- * own. Its control socket carries nothing before it is taken. It ends when the front closes that socket, and
- * is killed with the master. Threads: the control loop alone. */
+ * own. It says no HELLO before it is taken; what it logs is read then. It ends when front and master have
+ * closed its control socket, and is killed with the master. Threads: the control loop alone. */
 #ifndef CONVOY_SERVER_WORKER_SPARE_H
 #define CONVOY_SERVER_WORKER_SPARE_H
 
-#include "engine/base/error.h"
+#include "server/config/config.h"
 #include "server/master/link.h"
 
 #include <stdbool.h>
@@ -18,28 +19,30 @@
 struct convoy_worker_spare {
     struct convoy_link *link; /* it was started through this one */
     bool exists;
-    uint32_t number; /* the master's for it */
+    uint32_t number; /* the link's for it */
     pid_t pid;
     int control, doorbell; /* this end's */
     char *as;              /* how it was started: its command line, but for what makes it a spare */
-    uint32_t failures;     /* spares in a row that ended or could not be started */
-    uint64_t next_us;      /* none is started before */
+    uint64_t started_us;
+    uint32_t failures; /* in a row: that could not be started, or ended within a minute */
+    uint64_t next_us;  /* none is started before */
 };
 
 /* Those of one worker. */
-#define CONVOY_MOST_SPARES 4
 struct convoy_worker_spares {
     struct convoy_worker_spare each[CONVOY_MOST_SPARES];
     uint32_t wanted;
 };
 
-/* Starts those that are wanted and do not exist, where the time has come. arguments: as a worker is started
- * now; as_spare: the same and --spare. memory: the channel's. It is logged, also that it failed. */
+/* Whether one is wanted that does not exist, and the time has come to start it. */
+bool convoy_worker_spares_due(const struct convoy_worker_spares *spares);
+/* Starts those. arguments: as a worker is started now; as_spare: the same and --spare. memory: the channel's.
+ * It is logged, also that it failed. */
 void convoy_worker_spares_start(struct convoy_worker_spares *spares, struct convoy_link *link,
                                 char *const *arguments, char *const *as_spare, int memory);
-/* Whether there is one that was started as a worker is to be now: the oldest of these. Its descriptors,
- * number and process are the caller's then, and exited() is called at its end. Those that were started
- * otherwise are ended. */
+/* Takes the oldest that was started with these arguments; false: there is none. Its descriptors, number and
+ * process are the caller's then, and exited() is called at its end. Those that were started otherwise are
+ * ended. */
 bool convoy_worker_spares_take(struct convoy_worker_spares *spares, char *const *arguments,
                                convoy_link_exited *exited, void *context, struct convoy_link_worker *taken);
 /* Kills all. */

@@ -111,6 +111,21 @@ wait "$daemon" 2>/dev/null || true
 daemon=
 until_true 5 ended "$spare" || fail "the spare of a daemon that was killed is left"
 
+if [ -n "$emulated" ]; then
+  echo "A spare that cannot open the device says why, and the worker serves on."
+  export CONVOY_EMULATED_LOST=0:$work/lost
+  serve worker='{"canary_ms": 0}'
+  spare_waits
+  worker=$(workers)
+  touch "$work/lost"
+  kill -KILL "$(spares)"
+  until_true 30 logged 1 'a spare worker ended.*exit_status=3 reason="cuda' || fail "it does not say why"
+  rm "$work/lost"
+  is_worker "$worker" || fail "the worker is another: $(workers)"
+  classified
+  stop
+fi
+
 echo "Two spares: two workers die, one right after the other."
 serve worker='{"spares": 2}'
 both_wait() { [ "$(spares | wc -l)" = 2 ]; }

@@ -106,6 +106,7 @@ class Daemon:
         backend = "cuda" if emulated else backend
         # The places where the worker looks for the module.
         has_faults = any((folder / "convoy-faults.so").exists() for folder in (self.bin, self.bin.parent / "lib" / "convoyd"))
+        self.has_spare = backend == "cuda" and not emulated  # an emulated GPU has too little memory for one
         self.faults = FAULTS + (GPU_FAULTS if backend == "cuda" else []) if has_faults else []
         # Those that lie at the path are the first; the others have channels of another ABI.
         self.programs = [folder for folder in (build / "bin", build / "tests" / "next_abi") if (folder / "convoy-worker").exists()]
@@ -128,6 +129,10 @@ class Daemon:
     @property
     def worker(self):
         return next(iter(children(self.process.pid, "convoy-worker")), None)
+
+    def rests(self):
+        """Whether all processes are there: a spare costs front and master descriptors."""
+        return not self.has_spare or bool(children(self.process.pid, "convoy-spare"))
 
     def count(self, text):
         return self.log.read_text().count(text)
@@ -376,11 +381,13 @@ def soak(daemon, clients, dice, seconds, pause, counts):
             threads = max(threads, measure(daemon.front)["threads"])
         if not order and first is None:
             clients.stop()
+            daemon.wait("no spare worker", daemon.rests)
             first = all_measured(daemon)
             first["front"]["threads"] = threads
             print(json.dumps(first), flush=True)
             clients.start()
     clients.stop()
+    daemon.wait("no spare worker", daemon.rests)
     # The front may still close what clients left.
     settled = time.monotonic() + 10
     while (wrong := grown(first, all_measured(daemon))) and time.monotonic() < settled:

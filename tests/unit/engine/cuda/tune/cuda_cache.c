@@ -141,6 +141,25 @@ Test(cuda_cache, a_second_start_measures_nothing)
     free(text);
 }
 
+static char aside[300];
+
+static void put_back(void *context)
+{
+    (void)context;
+    cr_assert_eq(rename(aside, folder_path(&folder, FILE_NAME)), 0);
+}
+
+/* A spare opens the device long before it loads a network. */
+Test(cuda_cache, what_is_written_after_the_device_was_opened_is_known)
+{
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 100);
+    snprintf(aside, sizeof(aside), "%s", folder_path(&folder, "aside"));
+    cr_assert_eq(rename(folder_path(&folder, FILE_NAME), aside), 0);
+    when_opened = put_back;
+    cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
+    cr_assert_eq(logged("info 18 kernel times are known from "), 1, "%s", log_text);
+}
+
 /* Gives a kernel in the file the name of another. */
 static void rename_in_cache(const char *from, const char *to)
 {

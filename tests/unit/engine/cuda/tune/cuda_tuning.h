@@ -39,6 +39,8 @@ static inline int logged(const char *text)
     return count;
 }
 
+static void (*when_opened)(void *context); /* opened() of backend.h */
+
 static inline void open_tuning(enum convoy_tuning tune, const char *cache_dir)
 {
     log_text[0] = '\0';
@@ -48,6 +50,7 @@ static inline void open_tuning(enum convoy_tuning tune, const char *cache_dir)
                                                     .tune = tune,
                                                     .context = log_text,
                                                     .log = keep_line,
+                                                    .opened = when_opened,
                                                     .changed = note_change});
 }
 
