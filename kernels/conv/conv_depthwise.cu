@@ -19,8 +19,8 @@
 
 template <int FILTER, int STRIDE>
 static __global__ void __launch_bounds__(THREADS, 2)
-    depthwise_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                     CONVOY_PARAMETER struct convoy_conv_operands operands, const float *__restrict__ input,
+    depthwise_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                     CONVOY_PARAMETER(struct convoy_conv_operands) operands, const float *__restrict__ input,
                      int row_groups)
 {
     constexpr int INPUTS = (ROWS - 1) * STRIDE + FILTER;

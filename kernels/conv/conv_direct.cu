@@ -35,8 +35,8 @@ static __device__ float direct_sum(const struct convoy_conv_shape &shape,
 }
 
 static __global__ void __launch_bounds__(THREADS, 4)
-    direct_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                  CONVOY_PARAMETER struct convoy_conv_operands operands)
+    direct_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                  CONVOY_PARAMETER(struct convoy_conv_operands) operands)
 {
     int ph = shape.oh / shape.pool, pw = shape.ow / shape.pool;
     int64_t index = (int64_t)blockIdx.x * THREADS + threadIdx.x;

@@ -214,8 +214,8 @@ static __device__ __forceinline__ void store_outputs(const struct convoy_conv_sh
 template <int BM, int BN>
 static __global__ void __launch_bounds__(fused_gemm_tile<BM, BN>::threads,
                                          fused_gemm_tile<BM, BN>::blocks_per_sm)
-    fused_gemm_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                      CONVOY_PARAMETER struct convoy_conv_operands operands, int map_tiles)
+    fused_gemm_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                      CONVOY_PARAMETER(struct convoy_conv_operands) operands, int map_tiles)
 {
     using T = fused_gemm_tile<BM, BN>;
     __shared__ __align__(16) float a[2][BK][BM], b[2][BK][BN];

@@ -185,9 +185,9 @@ static __device__ __forceinline__ void pool_sums(const float (&sum)[ROWS][MAPS],
 
 template <int FILTER, int STRIDE, int ROWS, int MAPS>
 static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
-    per_layer_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                     CONVOY_PARAMETER struct convoy_conv_operands operands,
-                     CONVOY_PARAMETER struct per_layer_plan plan)
+    per_layer_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                     CONVOY_PARAMETER(struct convoy_conv_operands) operands,
+                     CONVOY_PARAMETER(struct per_layer_plan) plan)
 {
     CONVOY_DYNAMIC_SHARED(float, shared);
     constexpr int TAPS =

@@ -226,9 +226,9 @@ static constexpr int tensor_blocks(int math, int tiles)
 
 template <int MATH, int MT, int NT>
 static __global__ void __launch_bounds__(TENSOR_THREADS, tensor_blocks(MATH, MT *NT))
-    tensor_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                  CONVOY_PARAMETER struct convoy_conv_operands operands,
-                  CONVOY_PARAMETER struct tensor_plan plan)
+    tensor_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                  CONVOY_PARAMETER(struct convoy_conv_operands) operands,
+                  CONVOY_PARAMETER(struct tensor_plan) plan)
 {
     CONVOY_DYNAMIC_SHARED(uint32_t, tile);
     int *offsets = reinterpret_cast<int *>(tile + plan.words * plan.plane);

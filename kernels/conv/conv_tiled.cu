@@ -22,8 +22,8 @@ static __host__ __device__ __forceinline__ int tile_input(const struct convoy_co
 }
 
 static __global__ void __launch_bounds__(TILE *TILE, 3)
-    tiled_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                 CONVOY_PARAMETER struct convoy_conv_operands operands, int tiles_x, int tiles_y)
+    tiled_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                 CONVOY_PARAMETER(struct convoy_conv_operands) operands, int tiles_x, int tiles_y)
 {
     CONVOY_DYNAMIC_SHARED(float, shared);
     int rows = tile_input(shape, 0), columns = tile_input(shape, 1);

@@ -23,8 +23,8 @@
 
 /* Elements (row, pixel) of X for images first_n .. + images: row is (channel, r, s) over all channels. */
 static __global__ void __launch_bounds__(UNROLL_THREADS)
-    unroll_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                  CONVOY_PARAMETER struct convoy_conv_operands operands, int first_n, int pixels,
+    unroll_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                  CONVOY_PARAMETER(struct convoy_conv_operands) operands, int first_n, int pixels,
                   int pixel_blocks)
 {
     int row = blockIdx.x / pixel_blocks;
@@ -43,8 +43,8 @@ static __global__ void __launch_bounds__(UNROLL_THREADS)
 /* y = W X of one group (blockIdx.y): TILE maps x TILE pixels, 4 x 4 a thread, its maps and pixels 16 apart so
  * that the shared loads and the stores of neighbouring lanes are neighbours. */
 static __global__ void __launch_bounds__(256, 4)
-    product_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                   CONVOY_PARAMETER struct convoy_conv_operands operands, int first_n, int pixels,
+    product_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                   CONVOY_PARAMETER(struct convoy_conv_operands) operands, int first_n, int pixels,
                    int map_tiles)
 {
     __shared__ float a[STEP][TILE + 1], b[STEP][TILE];

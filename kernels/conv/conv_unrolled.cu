@@ -17,8 +17,8 @@
 /* A block lies in one output map; the weight address is the same for all its threads. */
 template <int FILTER>
 static __global__ void __launch_bounds__(THREADS, 3)
-    unrolled_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                    CONVOY_PARAMETER struct convoy_conv_operands operands, const float *__restrict__ input,
+    unrolled_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                    CONVOY_PARAMETER(struct convoy_conv_operands) operands, const float *__restrict__ input,
                     const float *__restrict__ weights, int plane_blocks)
 {
     int plane = blockIdx.x / plane_blocks;

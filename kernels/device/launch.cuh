@@ -17,12 +17,13 @@
 #define CONVOY_DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(convoy_emulated_shared())
 #endif
 
-/* Marks a struct that a kernel takes by value: it stays in the constant bank that it was launched with, where
- * it can be indexed and passed by reference; without the mark each thread would copy it to its stack. */
+/* A parameter of this type that a kernel takes by value: it stays in the constant bank that it was launched
+ * with, where it can be indexed and passed by reference; without the mark each thread would copy it to its
+ * stack. In the emulation, too, where thousands of copies would not fit into the cache. */
 #ifdef __CUDACC__
-#define CONVOY_PARAMETER const __grid_constant__
+#define CONVOY_PARAMETER(type) const __grid_constant__ type
 #else
-#define CONVOY_PARAMETER const
+#define CONVOY_PARAMETER(type) const type &
 #endif
 
 #define CONVOY_STATIC_SHARED_MAX                                                                             \

@@ -180,7 +180,7 @@ static __device__ __forceinline__ void fused_prepare(const struct fused_job &job
  * leaves its registers to the others: with a warp instead of it, each had 96 of them, which were too few. */
 template <int MATH, bool CLUSTER, bool WGMMA>
 static __global__ void __launch_bounds__(FUSED_MOST_THREADS + (WGMMA ? CONVOY_WARPGROUP : 0), 1)
-    fused_net(CONVOY_PARAMETER struct fused_job job)
+    fused_net(CONVOY_PARAMETER(struct fused_job) job)
 {
     CONVOY_DYNAMIC_SHARED(uint32_t, shared);
     convoy_let_next_begin();

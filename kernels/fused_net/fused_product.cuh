@@ -166,7 +166,7 @@ template <int GROUPS> static constexpr int product_threads = (GROUPS + 1) * CONV
 
 template <int GROUPS, int NT>
 static __global__ void __launch_bounds__(product_threads<GROUPS>, 1)
-    fused_product(CONVOY_PARAMETER struct product_job job)
+    fused_product(CONVOY_PARAMETER(struct product_job) job)
 {
     using tile = product_tile<GROUPS, NT>;
     CONVOY_DYNAMIC_SHARED(char, shared);

@@ -154,7 +154,7 @@ static __device__ __forceinline__ void gemm_tensor_store(const struct gemm_tenso
 
 template <int MATH, int NT, bool WIDE>
 static __global__ void __launch_bounds__(GEMM_TENSOR_THREADS, MATH == TENSOR_FP32 && NT > 2 ? 1 : 2)
-    gemm_tensor_kernel(CONVOY_PARAMETER struct gemm_tensor_job job, const float *a, const float *b,
+    gemm_tensor_kernel(CONVOY_PARAMETER(struct gemm_tensor_job) job, const float *a, const float *b,
                        const float *bias, float *y)
 {
     CONVOY_DYNAMIC_SHARED(float, stages);

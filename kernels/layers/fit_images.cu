@@ -193,7 +193,7 @@ static __device__ __forceinline__ void add(int (&sums)[channels], uint32_t word,
 }
 
 template <int channels>
-__global__ void __launch_bounds__(THREADS, 4) fit_images(CONVOY_PARAMETER struct convoy_fit_job job)
+__global__ void __launch_bounds__(THREADS, 4) fit_images(CONVOY_PARAMETER(struct convoy_fit_job) job)
 {
     __shared__ uint32_t source[CONVOY_FIT_SPAN]; /* upright pixels of lines, 8 bits a channel */
     __shared__ uint32_t resized[LINES][TILE_A];

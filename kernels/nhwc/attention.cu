@@ -301,7 +301,7 @@ walk(const struct attention_job &job, const struct attention_place &place, int q
 
 template <int D, int PIECES>
 __global__ void __launch_bounds__(BLOCK_ROWS / PIECES * 2)
-    nhwc_attention(CONVOY_PARAMETER struct attention_job job)
+    nhwc_attention(CONVOY_PARAMETER(struct attention_job) job)
 {
     constexpr int WARP_ROWS = PIECES * PIECE;
     CONVOY_DYNAMIC_SHARED(convoy_fp16, shared);

@@ -164,7 +164,7 @@ static __device__ __forceinline__ void write_rows(const struct attention_job &jo
 
 template <int PARTS>
 __global__ void __launch_bounds__(CONVOY_WARPGROUP, BLOCKS<PARTS>)
-    nhwc_attention_wgmma(CONVOY_PARAMETER struct attention_job job)
+    nhwc_attention_wgmma(CONVOY_PARAMETER(struct attention_job) job)
 {
     const struct convoy_nhwc_attention &shape = job.shape;
     char *keys = nhwc_shared(), *values = keys + PARTS * PART_BYTES, *queries = values + PARTS * PART_BYTES;

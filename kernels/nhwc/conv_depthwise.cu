@@ -79,7 +79,7 @@ static __device__ __forceinline__ void finish(const struct depthwise_job &job, i
 }
 
 template <int FILTER, int STRIDE, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(THREADS) nhwc_depthwise(CONVOY_PARAMETER struct depthwise_job job)
+__global__ void __launch_bounds__(THREADS) nhwc_depthwise(CONVOY_PARAMETER(struct depthwise_job) job)
 {
     const struct convoy_conv_shape &s = job.s;
     constexpr int INPUT_ROWS = (ROWS - 1) * STRIDE + FILTER, INPUTS = (COLUMNS - 1) * STRIDE + FILTER;

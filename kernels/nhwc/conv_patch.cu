@@ -166,7 +166,7 @@ static __device__ __forceinline__ void nhwc_patch_tell(const struct nhwc_job &jo
 
 /* A block computes one column of tiles of 64 maps. */
 static __global__ void __launch_bounds__(nhwc_patch_tile::THREADS, 1)
-    nhwc_patch(CONVOY_PARAMETER struct nhwc_job job)
+    nhwc_patch(CONVOY_PARAMETER(struct nhwc_job) job)
 {
     using tile = nhwc_patch_tile;
     char *shared = nhwc_shared();

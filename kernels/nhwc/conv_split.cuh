@@ -100,7 +100,7 @@ static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job
 
 template <int NT, int DEPTH, int STAGES>
 static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
-    nhwc_conv_split(CONVOY_PARAMETER struct nhwc_job job, int splits)
+    nhwc_conv_split(CONVOY_PARAMETER(struct nhwc_job) job, int splits)
 {
     using tile = nhwc_split_tile<NT, DEPTH, STAGES>;
     using barriers_of = nhwc_barriers<tile, 1, STAGES, 1>;

@@ -361,7 +361,7 @@ static __device__ __forceinline__ void stem_store(const struct stem_job &job, co
 
 template <int R, int STEPS, int STRIDE, int NT, bool POOL>
 static __global__ void __launch_bounds__(STEM_THREADS, stem_tile<R, STEPS, STRIDE, NT, POOL>::BLOCKS)
-    nhwc_stem(CONVOY_PARAMETER struct stem_job job)
+    nhwc_stem(CONVOY_PARAMETER(struct stem_job) job)
 {
     using tile = stem_tile<R, STEPS, STRIDE, NT, POOL>;
     CONVOY_DYNAMIC_SHARED(char, shared);

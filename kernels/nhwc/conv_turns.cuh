@@ -113,7 +113,7 @@ static __device__ __forceinline__ void nhwc_give_stage(bool mine, int lane, uint
 
 template <int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int CLUSTER>
 static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
-    nhwc_conv_turns(CONVOY_PARAMETER struct nhwc_job job)
+    nhwc_conv_turns(CONVOY_PARAMETER(struct nhwc_job) job)
 {
     using tile = nhwc_turns_tile<ROWS, NT, DEPTH, STAGES, BUFFERS>;
     using barriers_of = nhwc_barriers<tile, NHWC_TURNS, STAGES, BUFFERS>;

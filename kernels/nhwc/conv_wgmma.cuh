@@ -317,7 +317,7 @@ static __device__ __forceinline__ void nhwc_end_tile(const struct nhwc_job &job,
 
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS>
 static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS)
-    nhwc_conv(CONVOY_PARAMETER struct nhwc_job job)
+    nhwc_conv(CONVOY_PARAMETER(struct nhwc_job) job)
 {
     using tile = nhwc_tile<GROUPS, ROWS, NT, DEPTH, STAGES, BUFFERS>;
     using barriers_of = nhwc_barriers<tile, GROUPS, STAGES, BUFFERS>;

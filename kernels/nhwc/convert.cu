@@ -29,7 +29,7 @@ static __device__ __forceinline__ float input_at(const struct read_job<Shape> &j
 }
 
 __global__ void __launch_bounds__(NHWC_THREADS)
-    nhwc_read(CONVOY_PARAMETER struct read_job<struct convoy_nhwc_rows> job, convoy_fp16 *y)
+    nhwc_read(CONVOY_PARAMETER(struct read_job<struct convoy_nhwc_rows>) job, convoy_fp16 *y)
 {
     const struct convoy_nhwc_rows &rows = job.shape;
     convoy_let_next_begin();
@@ -59,7 +59,7 @@ cudaError_t convoy_launch_nhwc_read(const struct convoy_images *images, const st
 }
 
 __global__ void __launch_bounds__(NHWC_THREADS)
-    nhwc_read_patches(CONVOY_PARAMETER struct read_job<struct convoy_nhwc_patches> job, convoy_fp16 *y)
+    nhwc_read_patches(CONVOY_PARAMETER(struct read_job<struct convoy_nhwc_patches>) job, convoy_fp16 *y)
 {
     const struct convoy_nhwc_patches &shape = job.shape;
     int64_t image_cells = (int64_t)shape.down * shape.across * job.cells, count = shape.n * image_cells;

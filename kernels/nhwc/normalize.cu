@@ -44,7 +44,7 @@ static __device__ __forceinline__ void load_vector(const float *vector, int firs
 
 template <int LANES, int CELLS>
 __global__ void __launch_bounds__(NHWC_THREADS)
-    nhwc_normalize(CONVOY_PARAMETER struct normalize_job job, const convoy_fp16 *x, convoy_fp16 *y)
+    nhwc_normalize(CONVOY_PARAMETER(struct normalize_job) job, const convoy_fp16 *x, convoy_fp16 *y)
 {
     /* Scale and shift stay in registers where there is room. */
     constexpr bool KEPT = CELLS <= 4;

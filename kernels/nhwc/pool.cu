@@ -42,7 +42,7 @@ static __device__ __forceinline__ int64_t divisor(const struct convoy_pool_shape
 }
 
 __global__ void __launch_bounds__(NHWC_THREADS)
-    nhwc_pool(CONVOY_PARAMETER struct pool_job job, const convoy_fp16 *x, convoy_fp16 *y)
+    nhwc_pool(CONVOY_PARAMETER(struct pool_job) job, const convoy_fp16 *x, convoy_fp16 *y)
 {
     const struct convoy_pool_shape &s = job.shape;
     convoy_let_next_begin();
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(NHWC_THREADS)
 
 template <int CELLS>
 __global__ void __launch_bounds__(NHWC_THREADS)
-    nhwc_pool_global(CONVOY_PARAMETER struct pool_job job, const convoy_fp16 *x, convoy_fp16 *y)
+    nhwc_pool_global(CONVOY_PARAMETER(struct pool_job) job, const convoy_fp16 *x, convoy_fp16 *y)
 {
     __shared__ float sums[NHWC_THREADS * NHWC_CELL];
     constexpr int LANES = NHWC_THREADS / CELLS;

@@ -18,8 +18,8 @@
 
 /* blockIdx.x counts pixels, then channels, then maps and images: neighbours in the grid share a map. */
 static __global__ void __launch_bounds__(THREADS, 4)
-    channel_split_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                         CONVOY_PARAMETER struct convoy_conv_operands operands, int plane_blocks)
+    channel_split_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                         CONVOY_PARAMETER(struct convoy_conv_operands) operands, int plane_blocks)
 {
     int group_c = shape.c / shape.groups;
     int64_t block = blockIdx.x;

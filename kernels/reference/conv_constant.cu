@@ -22,8 +22,8 @@ static __constant__ float constant_bank[BANK_FLOATS];
 
 /* Blocks are whole in one output map, so that k is the same for all threads of a warp. */
 static __global__ void __launch_bounds__(THREADS, 4)
-    constant_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
-                    CONVOY_PARAMETER struct convoy_conv_operands operands, int plane_blocks)
+    constant_kernel(CONVOY_PARAMETER(struct convoy_conv_shape) shape,
+                    CONVOY_PARAMETER(struct convoy_conv_operands) operands, int plane_blocks)
 {
     int plane = blockIdx.x / plane_blocks;
     int pixel = (blockIdx.x % plane_blocks) * THREADS + threadIdx.x;

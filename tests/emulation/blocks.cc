@@ -14,21 +14,19 @@
 #error "the emulation switches stacks by hand, which is written for x86-64 alone"
 #endif
 
-/* Side by side, so that few pages of the page table are walked through; a page below each that nothing may
- * touch. */
+/* Of a stack: an odd multiple of a line of the cache, so that their tops, which are used most, lie in
+ * different sets of it. The kernels need less than 5 KB. */
 #ifdef __SANITIZE_ADDRESS__
-#define STACK_BYTES (256u << 10)
+#define STACK_BYTES ((256u << 10) + 320u)
 #else
-#define STACK_BYTES (64u << 10)
+#define STACK_BYTES ((16u << 10) + 320u)
 #endif
-#define PAGE_BYTES   4096u
-#define STACK_STEP   320u /* an odd multiple of a line of the cache */
-#define STACK_SPREAD (16u << 10)
-#define WARP         32u
-#define BLOCK_MAX    1024u
-#define BLOCKS_MAX   CONVOY_EMULATED_CLUSTER_MAX
-#define FIBERS_MAX   (BLOCK_MAX * BLOCKS_MAX)
-#define EVERYBODY    0xffffffffu
+#define STACK_END  0x5ac4e11dc0de4b1du /* the lowest word of each */
+#define WARP       32u
+#define BLOCK_MAX  1024u
+#define BLOCKS_MAX CONVOY_EMULATED_CLUSTER_MAX
+#define FIBERS_MAX (BLOCK_MAX * BLOCKS_MAX)
+#define EVERYBODY  0xffffffffu
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -144,21 +142,43 @@ void live()
     }
 }
 
-/* A stack on which a first switch arrives in live(): six registers, where to return to, and who called. The
- * tops lie in different sets of the cache, which all stacks would share otherwise. */
+char *stacks;
+size_t stacks_made;
+
+/* A stack on which a first switch arrives in live(): six registers, where to return to, and who called. */
 void *new_stack()
 {
-    static size_t made;
-    static char *stacks;
-    if (made == 0)
-        stacks = (char *)mmap(nullptr, (size_t)STACK_BYTES * FIBERS_MAX, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    char *own = stacks + made * STACK_BYTES;
-    if (stacks == MAP_FAILED || mprotect(own, PAGE_BYTES, PROT_NONE) != 0)
-        abort();
-    void **top = (void **)(own + STACK_BYTES - made++ * STACK_STEP % STACK_SPREAD);
+    const size_t all = (size_t)STACK_BYTES * FIBERS_MAX;
+    if (stacks == nullptr) {
+        void *memory =
+            mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            abort();
+        stacks = (char *)memory;
+#ifndef __SANITIZE_ADDRESS__
+        /* A thousand stacks in as many small pages are more than the processor keeps track of. Where the
+         * system has no large ones to give, they are small. */
+        madvise(memory, all, MADV_HUGEPAGE);
+#endif
+    }
+    char *own = stacks + stacks_made++ * STACK_BYTES;
+    *(uint64_t *)(void *)own = STACK_END;
+    void **top = (void **)(void *)(own + STACK_BYTES);
     top[-2] = (void *)live;
     return top - 8;
+}
+
+/* What a thread wrote beyond its stack is the top of another's: that mostly crashes. Where it did not, this
+ * tells. */
+void look_at_stacks()
+{
+    for (size_t i = 0; i < in_use; i++) {
+        if (fibers[i].stack == nullptr)
+            continue;
+        size_t number = (size_t)((const char *)fibers[i].stack - stacks) / STACK_BYTES;
+        if (*(const uint64_t *)(const void *)(stacks + number * STACK_BYTES) != STACK_END)
+            die("a thread needs more than the %u bytes of stack that it has", STACK_BYTES);
+    }
 }
 
 /* A round: every thread that is ready, of the blocks that were chosen, in an order of chance. */
@@ -454,6 +474,7 @@ void convoy_emulated_grid(dim3 grid, dim3 block, unsigned blocks_together, size_
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x += cluster)
                 run_cluster({x, y, z});
+    look_at_stacks();
     for (unsigned b = 0; b < cluster && cluster > 1; b++)
         free(blocks[b].shared);
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <immintrin.h>
 #include <vector>
 
 #define ROWS      16u
@@ -35,11 +36,17 @@ const std::vector<float> halves_decoded = [] {
 
 /* Puts a word, one tf32 or two fp16 that follow each other in the reduction, where its operand has word k of
  * a row or column. */
-void place(float *operand, size_t pitch, unsigned k, uint32_t word, bool halves)
+void place(double *operand, size_t pitch, unsigned k, uint32_t word, bool halves)
 {
     if (halves) {
+#ifdef __F16C__
+        __m128 both = _mm_cvtph_ps(_mm_cvtsi32_si128((int)word));
+        operand[2 * k * pitch] = both[0];
+        operand[(2 * k + 1) * pitch] = both[1];
+#else
         operand[2 * k * pitch] = halves_decoded[word & 0xffff];
         operand[(2 * k + 1) * pitch] = halves_decoded[word >> 16];
+#endif
     } else {
         operand[k * pitch] = convoy_bits_float(word & 0xffffe000u);
     }
@@ -49,8 +56,7 @@ void place(float *operand, size_t pitch, unsigned k, uint32_t word, bool halves)
  * behind; of the sums rows l / 4 and 8 below, columns 2 (l % 4) and the next. */
 void multiply(uint32_t *lanes, bool halves)
 {
-    float a[ROWS][REDUCTION], b[REDUCTION][COLUMNS];
-    double sums[ROWS][COLUMNS];
+    double a[ROWS][REDUCTION], b[REDUCTION][COLUMNS], sums[ROWS][COLUMNS];
     for (unsigned lane = 0; lane < 32; lane++) {
         const uint32_t *words = lanes + lane * LANE;
         unsigned group = lane / 4, k = lane % 4;
@@ -64,7 +70,7 @@ void multiply(uint32_t *lanes, bool halves)
     for (unsigned row = 0; row < ROWS; row++)
         for (unsigned k = 0; k < (halves ? REDUCTION : REDUCTION / 2); k++)
             for (unsigned column = 0; column < COLUMNS; column++)
-                sums[row][column] += (double)a[row][k] * b[k][column];
+                sums[row][column] += a[row][k] * b[k][column];
     for (unsigned lane = 0; lane < 32; lane++)
         for (unsigned i = 0; i < 4; i++)
             lanes[lane * LANE + WORDS + i] =

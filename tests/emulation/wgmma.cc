@@ -90,20 +90,44 @@ void collect_rows(const uint32_t *registers, float (&rows)[2][16])
         }
 }
 
-/* Of 16 numbers, in double precision. */
-double dot(const double (&row)[16], const float (&column)[16])
+typedef float floats __attribute__((vector_size(16)));
+typedef double doubles __attribute__((vector_size(32)));
+typedef doubles sixteen[4];
+
+void widen(const float (&from)[16], sixteen &to)
 {
-    typedef float floats __attribute__((vector_size(16)));
-    typedef double doubles __attribute__((vector_size(32)));
-    doubles sums = {};
-    for (int k = 0; k < 16; k += 4) {
+    for (int k = 0; k < 4; k++) {
         floats four;
-        doubles others;
-        memcpy(&four, &column[k], sizeof four);
-        memcpy(&others, &row[k], sizeof others);
-        sums += others * __builtin_convertvector(four, doubles);
+        memcpy(&four, &from[k * 4], sizeof four);
+        to[k] = __builtin_convertvector(four, doubles);
     }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/* The products of row and column, added up in four sums. */
+void add_products(const sixteen &row, const sixteen &column, doubles &sums)
+{
+    sums = doubles{};
+    for (int k = 0; k < 4; k++)
+        sums += row[k] * column[k];
+}
+
+/* Adds each row's products with each column, in double precision. */
+void add_dots(float (&sum)[4], const sixteen (&rows)[2], const sixteen (&columns)[2])
+{
+    doubles both[2]; /* of a row: two sums of its products with the one column and with the other, in turns */
+    for (int i = 0; i < 2; i++) {
+        doubles one, other;
+        add_products(rows[i], columns[0], one);
+        add_products(rows[i], columns[1], other);
+        both[i] =
+            __builtin_shufflevector(one, other, 0, 4, 2, 6) + __builtin_shufflevector(one, other, 1, 5, 3, 7);
+    }
+    doubles dots = __builtin_shufflevector(both[0], both[1], 0, 1, 4, 5) +
+                   __builtin_shufflevector(both[0], both[1], 2, 3, 6, 7);
+    floats before, after;
+    memcpy(&before, sum, sizeof before);
+    after = __builtin_convertvector(__builtin_convertvector(before, doubles) + dots, floats);
+    memcpy(sum, &after, sizeof after);
 }
 
 /* A thread has two rows, and two columns of each tile. */
@@ -116,19 +140,19 @@ void multiply(const product &p)
         collect_rows(p.registers, rows);
     for (int i = 0; i < 2 && p.registers == nullptr; i++)
         a.decode(warp * 16 + lane / 4 + i * 8, rows[i]);
-    double both[2][16];
+    sixteen both[2], columns[2];
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 16; k++)
-            both[i][k] = rows[i][k];
-    for (int tile = 0; tile < p.tiles; tile++)
+        widen(rows[i], both[i]);
+    for (int tile = 0; tile < p.tiles; tile++) {
         for (int j = 0; j < 2; j++) {
             if (p.registers != nullptr)
                 b.decode_column(tile * 8 + lane % 4 * 2 + j, column);
             else
                 b.decode(tile * 8 + lane % 4 * 2 + j, column);
-            for (int i = 0; i < 2; i++)
-                p.sum[tile][2 * i + j] = (float)(p.sum[tile][2 * i + j] + dot(both[i], column));
+            widen(column, columns[j]);
         }
+        add_dots(p.sum[tile], both, columns);
+    }
 }
 
 /* A barrier in 8 bytes. */

@@ -230,7 +230,7 @@ template <typename... Parameters, typename... Arguments>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                              Arguments &&...arguments)
 {
-    std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
+    std::tuple<std::decay_t<Parameters>...> values(static_cast<Parameters>(arguments)...);
     return convoy_emulated_launch(config, reinterpret_cast<const void *>(kernel),
                                   [kernel, values]() { std::apply(kernel, values); });
 }
