@@ -2,7 +2,7 @@
  * on the worker's thread and the team's or OpenMP's.
  *
  * Idle OpenMP threads spin for a while by default and would take the core on which the front decodes: the
- * worker sets OMP_WAIT_POLICY=passive before it loads this module (libgomp reads it once, when it is loaded).
+ * worker says in the environment how long (engine/worker/openmp.h) before it loads this module.
  */
 #include "engine/cpu/check.h"
 #include "engine/cpu/net.h"

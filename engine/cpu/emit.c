@@ -2,6 +2,7 @@
 
 #include "engine/cpu/check.h"
 #include "engine/cpu/reps.h"
+#include "engine/cpu/swish.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,17 +58,26 @@ static dnnl_status_t describe(const struct convoy_cpu_lowering *l, const_dnnl_op
     return status;
 }
 
+bool convoy_cpu_is_swish_loop(const struct convoy_cpu_post *post)
+{
+    return post->kind == CONVOY_CPU_ELTWISE && post->algorithm == dnnl_eltwise_swish && post->alpha == 1 &&
+           convoy_cpu_swish_suits();
+}
+
 /* oneDNN (2.7) keeps the numbers of its elementwise functions in one table by function: of two `linear`, two
  * `clip` or two `relu` in one primitive both compute with the numbers of one. Returns how many posts come
- * before the first that would meet its like with other numbers. */
-static int safe_posts(const struct convoy_cpu_post *posts, int count)
+ * before the first that would meet its like with other numbers, or that is a loop. */
+static int fusable_posts(const struct convoy_cpu_post *posts, int count)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        if (convoy_cpu_is_swish_loop(&posts[i]))
+            return i;
         for (int k = 0; k < i; k++)
             if (posts[i].kind == CONVOY_CPU_ELTWISE && posts[k].kind == CONVOY_CPU_ELTWISE &&
                 posts[i].algorithm == posts[k].algorithm &&
                 (posts[i].alpha != posts[k].alpha || posts[i].beta != posts[k].beta))
                 return i;
+    }
     return count;
 }
 
@@ -78,7 +88,7 @@ int convoy_cpu_choose(struct convoy_cpu_lowering *l, const_dnnl_op_desc_t op_des
     dnnl_status_t status = dnnl_success;
     *description = NULL;
     *fused = 0;
-    for (int count = safe_posts(posts, post_count); count >= 0; count--) {
+    for (int count = fusable_posts(posts, post_count); count >= 0; count--) {
         dnnl_primitive_desc_t candidate = NULL;
         status = describe(l, op_desc, posts, count, &candidate);
         if (status != dnnl_success)
@@ -104,6 +114,7 @@ static int add_step(struct convoy_cpu_lowering *l, struct convoy_cpu_step *step,
                     const struct convoy_cpu_use *uses, int use_count)
 {
     step->group = l->group > 0 ? l->group : 0;
+    step->threads = l->threads;
     int index = convoy_cpu_plan_add_step(l->plan, step, uses, use_count);
     if (index < 0)
         return convoy_fail(l->error, index, "node '%s': no memory for its plan", l->node);

@@ -10,6 +10,8 @@
 int convoy_cpu_choose(struct convoy_cpu_lowering *l, const_dnnl_op_desc_t op_desc,
                       const struct convoy_cpu_post *posts, int post_count, dnnl_primitive_desc_t *description,
                       int *fused);
+/* True for what is never fused, as a loop over the result is faster (swish.h). */
+bool convoy_cpu_is_swish_loop(const struct convoy_cpu_post *post);
 /* True if the implementation is one of oneDNN's slow reference loops. */
 bool convoy_cpu_is_reference(const_dnnl_primitive_desc_t description);
 /* Makes the primitive and appends it as a step. Destroys the description in any case. */
@@ -19,7 +21,7 @@ int convoy_cpu_emit(struct convoy_cpu_lowering *l, dnnl_primitive_desc_t descrip
  * which the reorder transposes. */
 int convoy_cpu_emit_reorder(struct convoy_cpu_lowering *l, int from, const dnnl_memory_desc_t *from_md,
                             int to);
-/* Appends a plain loop (loops.h). */
+/* Appends a plain loop (loops.h, swish.h). */
 int convoy_cpu_emit_loop(struct convoy_cpu_lowering *l, struct convoy_cpu_step *step,
                          const struct convoy_cpu_use *uses, int use_count);
 /* Records the name of what runs the group, for profiles. Only the first call for a group counts. */

@@ -107,31 +107,40 @@ static inline void gate_plane(enum convoy_binary_kind kind, int64_t count, const
         y[i] = convoy_binary_apply(kind, x[i], gate);
 }
 
-static inline void gate_as(enum convoy_binary_kind kind, const struct convoy_cpu_gate *p, const float *x,
+/* `places` of `inner` values that have the same gates. */
+static inline void gate_as(enum convoy_binary_kind kind, int64_t places, int64_t inner, const float *x,
                            const float *gate, float *y)
 {
-    if (p->inner == 1)
-        gate_plane(kind, p->middle, x, gate[0], y);
-    else if (p->inner == 8)
-        gate_blocks(kind, p->middle, 8, x, gate, y);
-    else if (p->inner == 16)
-        gate_blocks(kind, p->middle, 16, x, gate, y);
+    if (inner == 1)
+        gate_plane(kind, places, x, gate[0], y);
+    else if (inner == 8)
+        gate_blocks(kind, places, 8, x, gate, y);
+    else if (inner == 16)
+        gate_blocks(kind, places, 16, x, gate, y);
     else
-        for (int64_t m = 0; m < p->middle; m++, x += p->inner, y += p->inner)
-            for (int64_t i = 0; i < p->inner; i++)
+        for (int64_t m = 0; m < places; m++, x += inner, y += inner)
+            for (int64_t i = 0; i < inner; i++)
                 y[i] = convoy_binary_apply(kind, x[i], gate[i]);
 }
 
-void convoy_cpu_gate(const struct convoy_cpu_gate *p, const float *x, const float *gate, float *y)
+void convoy_cpu_gate(const struct convoy_cpu_gate *p, int64_t first, int64_t end, const float *x,
+                     const float *gate, float *y)
 {
-    for (int64_t o = 0; o < p->outer; o++, x += p->middle * p->inner, y += p->middle * p->inner) {
+    x += first * p->inner;
+    y += first * p->inner;
+    while (first < end) {
+        int64_t o = first / p->middle, next = (o + 1) * p->middle;
+        int64_t places = (next < end ? next : end) - first;
         const float *g = gate + (o % p->gate_outer) * p->inner;
         if (p->kind == CONVOY_MUL)
-            gate_as(CONVOY_MUL, p, x, g, y);
+            gate_as(CONVOY_MUL, places, p->inner, x, g, y);
         else if (p->kind == CONVOY_ADD)
-            gate_as(CONVOY_ADD, p, x, g, y);
+            gate_as(CONVOY_ADD, places, p->inner, x, g, y);
         else
-            gate_as(p->kind, p, x, g, y);
+            gate_as(p->kind, places, p->inner, x, g, y);
+        first += places;
+        x += places * p->inner;
+        y += places * p->inner;
     }
 }
 

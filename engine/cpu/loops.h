@@ -1,5 +1,6 @@
 /* Plain loops for operators that oneDNN lacks or defines differently from graph.h. All tensors are float32,
- * row-major unless a layout is named. Each loop runs on the calling thread and allocates nothing. */
+ * row-major unless a layout is named. Each loop runs on the calling thread and allocates nothing; plan.c
+ * divides some among several. */
 #ifndef CONVOY_ENGINE_CPU_LOOPS_H
 #define CONVOY_ENGINE_CPU_LOOPS_H
 
@@ -31,12 +32,14 @@ void convoy_cpu_normalize(const struct convoy_cpu_normalize *p, const float *x, 
                           const float *shift, float *y);
 
 /* One value per channel over an image in any channel-blocked layout (N, C / inner, H W, inner; planar is
- * inner = 1, interleaved inner = C): y[o][m][i] = x[o][m][i] op gate[o % gate_outer][i]. y may be x. */
+ * inner = 1, interleaved inner = C): y[o][m][i] = x[o][m][i] op gate[o % gate_outer][i]. y may be x. Computes
+ * places first to end of the outer x middle that there are. */
 struct convoy_cpu_gate {
     enum convoy_binary_kind kind;
     int64_t outer, middle, inner, gate_outer;
 };
-void convoy_cpu_gate(const struct convoy_cpu_gate *p, const float *x, const float *gate, float *y);
+void convoy_cpu_gate(const struct convoy_cpu_gate *p, int64_t first, int64_t end, const float *x,
+                     const float *gate, float *y);
 
 /* y has dims; y[i...] = x[i - before...] where that lies inside x, else 0. */
 struct convoy_cpu_pad {

@@ -4,6 +4,8 @@
 #include "engine/cpu/lower_internal.h"
 #include "engine/cpu/posts.h"
 #include "engine/cpu/reps.h"
+#include "engine/cpu/threads.h"
+#include "engine/cpu/work.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,12 +50,32 @@ static int lower_anchor(struct convoy_cpu_lowering *l, const struct convoy_cpu_g
     }
 }
 
+/* Handing a step to threads and waiting for them takes some microseconds, and where they have fallen asleep
+ * tens of them. Steps of less work (some 15 us on one core) run on the calling thread. */
+#define LITTLE_WORK 100000
+
+static int threads_of(const struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group)
+{
+    double work = convoy_cpu_node_work(l->graph, &l->graph->nodes[group->anchor]);
+    work += (double)convoy_shape_elements(&l->graph->tensors[group->source].shape);
+    work += (double)convoy_shape_elements(&l->graph->tensors[group->output].shape);
+    return work * (double)l->plan->rows < LITTLE_WORK ? 1 : l->plan->threads;
+}
+
+/* What is lowered from here on runs on so many threads; primitives are made for the size of the team. */
+static void set_threads(struct convoy_cpu_lowering *l, int threads)
+{
+    l->threads = threads;
+    omp_set_num_threads(threads);
+}
+
 static int lower_group(struct convoy_cpu_lowering *l, int index)
 {
     const struct convoy_cpu_group *group = &l->groups->groups[index];
     int fused = 0;
     l->group = index;
     l->node = l->graph->nodes[group->anchor].name;
+    set_threads(l, threads_of(l, group));
     int rep = lower_anchor(l, group, &fused);
     if (rep >= 0)
         rep = convoy_cpu_emit_posts(l, group, fused, rep);
@@ -80,6 +102,7 @@ static int lower_outputs(struct convoy_cpu_lowering *l)
 {
     l->group = l->groups->count - 1;
     l->node = "outputs";
+    set_threads(l, l->plan->threads);
     for (int i = 0; i < l->graph->output_count; i++) {
         int rep = convoy_cpu_plain(l, l->graph->outputs[i]);
         if (rep < 0)
@@ -99,6 +122,7 @@ int convoy_cpu_lower(const struct convoy_graph *graph, const struct convoy_cpu_g
                                     .plan = plan,
                                     .kernels = kernels,
                                     .error = error,
+                                    .threads = plan->threads,
                                     .node = "input"};
     for (int i = 0; i < CONVOY_MAX_OUTPUTS; i++)
         plan->outputs[i] = -1;

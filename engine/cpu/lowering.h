@@ -27,6 +27,7 @@ struct convoy_cpu_lowering {
     struct convoy_error *error;
     struct convoy_cpu_layouts *tensors;
     int group;        /* being lowered */
+    int threads;      /* that run its steps */
     const char *node; /* its anchor's name */
 };
 

@@ -3,6 +3,7 @@
 #include "engine/cpu/plan_set.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/threads.h"
+#include "engine/cpu/work.h"
 #include "engine/describe.h"
 
 #include <errno.h>
@@ -104,20 +105,6 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
     return 0;
 }
 
-/* Multiply-adds of a convolution, dense layer or matrix product for one image; 0 for the rest. */
-static double node_work(const struct convoy_graph *graph, const struct convoy_node *node)
-{
-    const struct convoy_shape *x = &graph->tensors[node->inputs[0]].shape;
-    double elements = (double)convoy_shape_elements(&graph->tensors[node->output].shape);
-    if (node->op == CONVOY_OP_CONV) {
-        const int64_t *w = graph->tensors[node->inputs[1]].shape.dims;
-        return elements * (double)(w[1] * w[2] * w[3]);
-    }
-    if (node->op == CONVOY_OP_DENSE || node->op == CONVOY_OP_MATMUL)
-        return elements * (double)(x->rank > 0 ? x->dims[x->rank - 1] : 1);
-    return 0;
-}
-
 /* One or all, nothing between: OpenMP ends and starts threads when the size of its team changes, but keeps a
  * team that is not used for a while. */
 static int threads_for(const struct convoy_graph *graph, int64_t rows, int threads)
@@ -125,7 +112,7 @@ static int threads_for(const struct convoy_graph *graph, int64_t rows, int threa
     double work = 0; /* huge networks would overflow an integer */
     int nodes = 0;
     for (int i = 0; i < graph->node_count; i++) {
-        double node = node_work(graph, &graph->nodes[i]);
+        double node = convoy_cpu_node_work(graph, &graph->nodes[i]);
         work += node;
         nodes += node > 0;
     }
@@ -308,14 +295,11 @@ static int run_nan_rows(const struct convoy_net *net, const struct convoy_job *j
         if (!convoy_cpu_row_has_nan(&net->image, input))
             continue;
         pthread_mutex_lock(&net->nan_path->lock);
-        int threads = omp_get_max_threads();
-        omp_set_num_threads(1);
         convoy_cpu_read_rows(&net->image, job->layout, input, job->input_stride, 1, plan->input_interleaved,
                              plan->reps[plan->input].data);
         failed = convoy_cpu_plan_run(plan, net->nan_path->set.stream, &net->progress, NULL, error);
         if (!failed)
             write_outputs(net, plan, job, row);
-        omp_set_num_threads(threads);
         pthread_mutex_unlock(&net->nan_path->lock);
     }
     return failed;
@@ -354,7 +338,6 @@ static int run_on_openmp(const struct convoy_net *net, const struct convoy_job *
         memset(group_us, 0, (size_t)net->group_count * sizeof(float));
     for (uint32_t done = 0; done < job->rows && !failed;) {
         const struct convoy_cpu_plan *plan = convoy_cpu_plan_set_bucket(&net->shared_set, job->rows - done);
-        omp_set_num_threads(plan->threads);
         failed = run_pass(net, plan, net->shared_set.stream, job, done, times, group_us, error);
         done += (uint32_t)plan->rows;
     }
@@ -387,8 +370,6 @@ static void run_share(void *context, int thread)
     struct convoy_job_times times = {0};
     struct convoy_error error;
     int failed = 0;
-    if (thread == 0)
-        omp_set_num_threads(1);
     pthread_mutex_lock(&shared->lock);
     while (shared->next < shared->job->rows && shared->failed == 0) {
         uint32_t first = shared->next;

@@ -1,5 +1,8 @@
 #include "engine/cpu/plan.h"
 #include "engine/cpu/check.h"
+#include "engine/cpu/parallel.h"
+#include "engine/cpu/swish.h"
+#include "engine/cpu/threads.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -135,11 +138,31 @@ static float *use_data(const struct convoy_cpu_plan *plan, const struct convoy_c
     return plan->reps[step->uses[use].rep].data;
 }
 
+/* A step that threads share. */
+struct shared_step {
+    const struct convoy_cpu_step *step;
+    const float *x, *gate;
+    float *y;
+};
+
+static void run_gate(void *context, struct convoy_cpu_range range)
+{
+    const struct shared_step *shared = context;
+    convoy_cpu_gate(&shared->step->gate, range.first, range.end, shared->x, shared->gate, shared->y);
+}
+
+static void run_swish(void *context, struct convoy_cpu_range range)
+{
+    const struct shared_step *shared = context;
+    convoy_cpu_swish(shared->x + range.first, range.end - range.first, shared->y + range.first);
+}
+
 static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_step *step,
                     dnnl_stream_t stream, struct convoy_error *error)
 {
     float *first = use_data(plan, step, 0);
     float *second = use_data(plan, step, 1);
+    omp_set_num_threads(step->threads);
     switch (step->kind) {
     case CONVOY_CPU_PRIMITIVE:
         return convoy_cpu_check(dnnl_primitive_execute(step->primitive, stream, step->arg_count, step->args),
@@ -148,7 +171,12 @@ static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_
         convoy_cpu_broadcast(&step->broadcast, first, second, use_data(plan, step, 2));
         return 0;
     case CONVOY_CPU_GATE_LOOP:
-        convoy_cpu_gate(&step->gate, first, second, use_data(plan, step, 2));
+        convoy_cpu_parallel(step->threads, step->gate.outer * step->gate.middle, run_gate,
+                            &(struct shared_step){step, first, second, use_data(plan, step, 2)});
+        return 0;
+    case CONVOY_CPU_SWISH_LOOP:
+        convoy_cpu_parallel(step->threads, step->swish_count, run_swish,
+                            &(struct shared_step){.step = step, .x = first, .y = second});
         return 0;
     case CONVOY_CPU_PAD_LOOP:
         convoy_cpu_pad(&step->pad, first, second);

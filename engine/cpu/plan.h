@@ -35,6 +35,7 @@ enum convoy_cpu_step_kind {
     CONVOY_CPU_PRIMITIVE,
     CONVOY_CPU_BROADCAST_LOOP, /* uses: a, b, y */
     CONVOY_CPU_GATE_LOOP,      /* uses: x, gate, y */
+    CONVOY_CPU_SWISH_LOOP,     /* uses: x, y */
     CONVOY_CPU_PAD_LOOP,       /* uses: x, y */
     CONVOY_CPU_POOL_LOOP,      /* uses: x, y */
     CONVOY_CPU_UNARY_LOOP,     /* uses: x, y */
@@ -49,7 +50,8 @@ struct convoy_cpu_use {
 
 struct convoy_cpu_step {
     enum convoy_cpu_step_kind kind;
-    int group; /* that it belongs to, for profiles */
+    int group;   /* that it belongs to, for profiles */
+    int threads; /* that run it and that its primitive was made for: 1, or the plan's */
     int use_count;
     struct convoy_cpu_use *uses; /* owned */
     dnnl_primitive_t primitive;
@@ -60,6 +62,7 @@ struct convoy_cpu_step {
     union {
         struct convoy_cpu_broadcast broadcast;
         struct convoy_cpu_gate gate;
+        int64_t swish_count; /* values */
         struct convoy_cpu_pad pad;
         struct convoy_cpu_pool pool;
         struct convoy_cpu_unary unary;
@@ -76,7 +79,7 @@ struct convoy_cpu_progress {
 
 struct convoy_cpu_plan {
     int64_t rows; /* images */
-    int threads;  /* that run it and that its primitives were made for */
+    int threads;  /* that run its steps, but for those of little work */
     int rep_count, rep_capacity, buffer_count, buffer_capacity, step_count, step_capacity;
     struct convoy_cpu_rep *reps;
     struct convoy_arena_item *buffers;
@@ -105,8 +108,8 @@ int convoy_cpu_plan_place(struct convoy_cpu_plan *plan, struct convoy_error *err
 int convoy_cpu_plan_finish(struct convoy_cpu_plan *plan, dnnl_engine_t engine, void *arena, void *scratch,
                            struct convoy_error *error);
 
-/* Runs all steps on the calling thread and its OpenMP team. group_us: NULL, or one entry per group, to which
- * each step's microseconds are added. */
+/* Runs all steps on the calling thread and its OpenMP team, whose size it sets for each step. group_us: NULL,
+ * or one entry per group, to which each step's microseconds are added. */
 int convoy_cpu_plan_run(const struct convoy_cpu_plan *plan, dnnl_stream_t stream,
                         const struct convoy_cpu_progress *progress, float *group_us,
                         struct convoy_error *error);

@@ -38,6 +38,23 @@ static int emit_sum(struct convoy_cpu_lowering *l, const struct convoy_cpu_post 
     return convoy_cpu_emit(l, description, uses, 3);
 }
 
+static int emit_swish(struct convoy_cpu_lowering *l, int from, int to)
+{
+    int64_t bytes = (int64_t)dnnl_memory_desc_get_size(&l->plan->reps[from].md);
+    struct convoy_cpu_step step = {.kind = CONVOY_CPU_SWISH_LOOP,
+                                   .swish_count = bytes / (int64_t)sizeof(float)};
+    convoy_cpu_name_kernel(l, "loop");
+    struct convoy_cpu_use uses[2] = {{0, from}, {0, to}};
+    return convoy_cpu_emit_loop(l, &step, uses, 2);
+}
+
+static int emit_post(struct convoy_cpu_lowering *l, const struct convoy_cpu_post *post, int from, int to)
+{
+    if (post->kind == CONVOY_CPU_SUM)
+        return emit_sum(l, post, to);
+    return convoy_cpu_is_swish_loop(post) ? emit_swish(l, from, to) : emit_eltwise(l, post, from, to);
+}
+
 int convoy_cpu_emit_posts(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group, int first,
                           int rep)
 {
@@ -50,8 +67,7 @@ int convoy_cpu_emit_posts(struct convoy_cpu_lowering *l, const struct convoy_cpu
             return to;
     }
     for (int i = first; i < group->post_count; i++) {
-        const struct convoy_cpu_post *post = &group->posts[i];
-        int failed = post->kind == CONVOY_CPU_SUM ? emit_sum(l, post, to) : emit_eltwise(l, post, from, to);
+        int failed = emit_post(l, &group->posts[i], from, to);
         if (failed)
             return failed;
         from = to;

@@ -1,5 +1,7 @@
 #include "engine/worker/module.h"
 
+#include "engine/worker/openmp.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <libgen.h>
@@ -88,9 +90,7 @@ int convoy_worker_open_device(const char *backend, uint32_t index, const struct 
                               struct convoy_worker_device *device, struct convoy_error *notice,
                               struct convoy_error *error)
 {
-    /* OpenMP's idle threads spin by default and would take the front's cores between batches. An operator's
-     * own choice in the environment wins. */
-    setenv("OMP_WAIT_POLICY", "passive", 0);
+    convoy_worker_prepare_openmp();
     memset(device, 0, sizeof *device);
     if (notice != NULL)
         notice->message[0] = '\0';

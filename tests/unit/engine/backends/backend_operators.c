@@ -148,7 +148,8 @@ Test(backend_operators, activations)
                                                      {CONVOY_CLIP, -INFINITY, 0.25f},
                                                      {CONVOY_HARD_SIGMOID, 0.2f, 0.5f},
                                                      {CONVOY_HARD_SIGMOID, 1.5f, 0.1f},
-                                                     {CONVOY_HARD_SWISH, 0, 0}};
+                                                     {CONVOY_HARD_SWISH, 0, 0},
+                                                     {CONVOY_SWISH, 0, 0}};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         /* Alone, fused behind a convolution, and on a tensor that is read again. */
         struct convoy_graph *graph = new_graph(SHAPE(1, 3, 5, 5));
