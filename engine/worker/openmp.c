@@ -7,9 +7,9 @@
 
 /* By default idle threads spin for milliseconds, and take the front's cores between batches. Threads that
  * sleep at once must be woken for each layer of a single image, which takes tens of microseconds. Most layers
- * follow each other within this time. Measured on 2 cores: 7 % less time for efficientnet_b0 on a quiet
- * machine, 5 % more where another program computes on one of them; three times as long brings 1 % more, and
- * costs 12 %. */
+ * follow each other within this time. Measured on 2 cores, one image a batch: on a quiet machine 5 to 7 %
+ * less time for efficientnet_b0 and 3 % for mobilenet_v2, 3 to 5 % more where another program computes on one
+ * of the cores; three times as long brings 1 % more, and costs 12 % there. */
 #define SPIN_NS 8000
 
 #define PAUSES 2000
