@@ -39,7 +39,7 @@ for before in "--url http://127.0.0.1:$closed" "--url=http://127.0.0.1:$closed" 
 done
 run 2 --url "http://127.0.0.1:$closed" models --url 'gopher://x'
 run 2 models --url 'gopher://x'
-"$python" -m http.server --bind 127.0.0.1 --directory "$work" 0 >"$work/http" 2>&1 &
+"$python" -u -m http.server --bind 127.0.0.1 --directory "$work" 0 >"$work/http" 2>&1 &
 other=$!
 until_true 20 grep -q 'port [0-9]' "$work/http" || { kill $other; fail "Python's HTTP server did not start"; }
 run 4 models --url "http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\) .*/\1/p' "$work/http")"

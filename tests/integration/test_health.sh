@@ -41,7 +41,7 @@ says 0 alive --live --url "$url"
 stop
 
 echo "What is no convoyd, and a wrong command line."
-"$python" -m http.server --bind 127.0.0.1 --directory "$work" 0 >"$work/http" 2>&1 &
+"$python" -u -m http.server --bind 127.0.0.1 --directory "$work" 0 >"$work/http" 2>&1 &
 proxy=$!
 until_true 20 grep -q 'port [0-9]' "$work/http" || fail "Python's HTTP server did not start"
 says 4 "has status 404 and is not a convoyd's" --url "http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\) .*/\1/p' "$work/http")"

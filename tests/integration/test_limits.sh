@@ -111,16 +111,14 @@ kill -TERM "$daemon"
 wait "$daemon" || fail "status $?"
 daemon=
 "$build/bin/convoyd" --config "$work/config.json" --check-config >/dev/null || fail "the configuration is not taken"
-"$python" -m http.server --bind 127.0.0.1 0 >"$work/server" 2>&1 &
+"$python" -u -m http.server --bind 127.0.0.1 0 >"$work/server" 2>&1 &
 other=$!
 bound() { grep -o 'port [0-9]*' "$work/server"; }
-until_true 10 bound || true
+until_true 10 bound || { kill $other; fail "Python's HTTP server did not start"; }
 port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$work/server" | head -n 1)
-if [ -n "$port" ]; then
-  configure "health_listen=\"127.0.0.1:$port\""
-  "$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log" && fail "it starts though the port is in use"
-  grep "$port" "$work/log" >/dev/null || fail "$(cat "$work/log")"
-fi
+configure "health_listen=\"127.0.0.1:$port\""
+"$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log" && fail "it starts though the port is in use"
+grep "$port" "$work/log" >/dev/null || fail "$(cat "$work/log")"
 kill $other
 wait $other 2>/dev/null || true
 
