@@ -144,17 +144,31 @@ Test(worker_spare, after_one_that_ends_none_is_started_at_once)
     cr_assert_eq(spares.each[0].failures, 1);
 }
 
+/* Closes the descriptors of the packet but for `kept`, whose other end must be closed then. */
+static void assert_closed(int kept)
+{
+    char byte;
+    for (uint32_t i = 0; i < packet.fd_count; i++) {
+        if ((int)i == kept)
+            continue;
+        close(packet.fds[i]);
+        packet.fds[i] = -1;
+    }
+    cr_assert_eq(recv(packet.fds[kept], &byte, 1, MSG_DONTWAIT), 0, "the other end of %d is open", kept);
+}
+
 Test(worker_spare, one_that_cannot_be_started_leaves_nothing_open)
 {
-    start(1, 1, -EAGAIN);
-    cr_assert(!spares.each[0].exists);
-    cr_assert(!convoy_worker_spares_due(&spares));
-    receive(CONVOY_PACKET_START, 1);
-    char byte;
-    int control = packet.fds[3], doorbell = packet.fds[4];
-    close(packet.fds[0]);
-    close(packet.fds[2]);
-    packet.fds[0] = packet.fds[2] = -1;
-    cr_assert_eq(recv(control, &byte, 1, MSG_DONTWAIT), 0, "its other end is open somewhere");
-    cr_assert_eq(recv(doorbell, &byte, 1, MSG_DONTWAIT), 0, "its other end is open somewhere");
+    /* The worker's control socket, memory and doorbell, then the front's control socket and doorbell. */
+    static const int sockets[] = {0, 2, 3, 4};
+    for (uint32_t i = 0; i < sizeof(sockets) / sizeof(sockets[0]); i++) {
+        spares.each[0].next_us = 0;
+        start(1, i + 1, -EAGAIN);
+        cr_assert(!spares.each[0].exists);
+        cr_assert(!convoy_worker_spares_due(&spares));
+        if (i > 0)
+            receive(CONVOY_PACKET_KILL, i); /* an answer that comes too late */
+        receive(CONVOY_PACKET_START, i + 1);
+        assert_closed(sockets[i]);
+    }
 }
