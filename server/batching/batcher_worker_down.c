@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-/* A death costs more than the run of a part: of 64 rows one that kills is found by its fourth death (in
+/* A death costs the start of a worker: of 64 rows one that kills is found by its fourth death (in
  * flight, alone, among eight, itself), by halves by its eighth. */
 #define PARTS 8u
 

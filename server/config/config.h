@@ -70,9 +70,9 @@ struct convoy_batching {
     uint32_t weight;       /* of the model's share of the device while other models wait, too */
 };
 
-/* Member names are the keys. Strings belong to the configuration. */
 #define CONVOY_MOST_SPARES 4 /* of a worker */
 
+/* Member names are the keys. Strings belong to the configuration. */
 struct convoy_config {
     char *file; /* what was read; NULL when the built-in values hold */
 

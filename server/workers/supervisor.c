@@ -33,9 +33,7 @@ static void start_worker(struct device_worker *worker)
     if (code != 0) {
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
         uv_timer_start(&worker->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
-        return;
     }
-    convoy_spare_refill(worker);
 }
 
 static void on_restart(uv_timer_t *timer)
@@ -47,21 +45,6 @@ void convoy_supervisor_wake(struct device_worker *worker)
 {
     worker->dormant = false;
     start_worker(worker);
-}
-
-struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_supervisor *supervisor,
-                                                         uint32_t device, const char *of)
-{
-    const struct convoy_config *config = supervisor->config;
-    return (struct convoy_worker_settings){.device_index = device,
-                                           .streams = config->worker.streams,
-                                           .cache_dir = config->cache_dir,
-                                           .of = of,
-                                           .tune = convoy_tune_choices[config->tune],
-                                           .unconfined = !config->worker.sandbox,
-                                           .pixels_only = !convoy_files_wanted(supervisor),
-                                           .canary_ms = config->worker.canary_ms,
-                                           .orphan_ms = convoy_adopt_orphan_ms(supervisor)};
 }
 
 int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device, const char *of,

@@ -16,6 +16,23 @@ static bool is_listed(const struct convoy_adoptable *found, uint32_t count,
     return false;
 }
 
+struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_supervisor *supervisor,
+                                                         uint32_t device, const char *of)
+{
+    const struct convoy_config *config = supervisor->config;
+    return (struct convoy_worker_settings){.device_index = device,
+                                           .streams = config->worker.streams,
+                                           .cache_dir = config->cache_dir,
+                                           .of = of,
+                                           .tune = convoy_tune_choices[config->tune],
+                                           .unconfined = !config->worker.sandbox,
+                                           .pixels_only = !convoy_files_wanted(supervisor),
+                                           .canary_ms = config->worker.canary_ms,
+                                           /* With a worker for each model a channel's memory is renewed. */
+                                           .spares = config->worker.per_model ? 0 : config->worker.spares,
+                                           .orphan_ms = convoy_adopt_orphan_ms(supervisor)};
+}
+
 uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor,
                               struct convoy_adoptable found[CONVOY_MAX_WORKERS])
 {

@@ -8,7 +8,6 @@
 #include "engine/base/log.h"
 #include "server/workers/supervisor.h"
 #include "server/workers/worker_command.h"
-#include "server/workers/worker_label.h"
 #include "server/workers/worker_process.h"
 
 #include <stdatomic.h>
@@ -142,9 +141,6 @@ struct convoy_supervisor {
 
 /* ---- supervisor.c ---- */
 
-/* How a worker of the device for these models is started; it keeps `of`. */
-struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_supervisor *supervisor,
-                                                         uint32_t device, const char *of);
 /* Adds a worker of the device for these models, and starts it, or takes over the one that a front before has
  * left. -ENOSPC: there are as many as there can be; -ENOMEM, or what a channel cannot be made for. */
 int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device, const char *of,
@@ -323,6 +319,9 @@ const char *convoy_heartbeat_tune(const struct device_worker *worker);
 /* ---- supervisor_adopt.c: workers of a front that is gone serve this one, with the models that they have
  * loaded ---- */
 
+/* How a worker of the device for these models is started; it keeps `of`. */
+struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_supervisor *supervisor,
+                                                         uint32_t device, const char *of);
 /* At the start: the slots' size and the backend are those of the workers that can be adopted. Which ones
  * these are is written to `found`; returns how many there are. */
 struct convoy_adoptable {
@@ -346,9 +345,6 @@ void convoy_adopt_forget(struct device_worker *worker);
 
 /* Starts those that are wanted and do not wait. */
 void convoy_spare_keep(struct device_worker *worker, uint64_t now);
-/* A process was started for the worker. When it was a spare the next one opens the device at once: an image
- * that kills workers kills several, until it is found. */
-void convoy_spare_refill(struct device_worker *worker);
 /* Ends all. None is started while the daemon drains. */
 void convoy_spare_end(struct convoy_supervisor *supervisor);
 

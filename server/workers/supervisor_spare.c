@@ -8,51 +8,33 @@
 #include <string.h>
 
 #define SERVED_US   2000000u            /* a worker that has served so long is past its start */
-#define LEAST_BYTES (UINT64_C(4) << 30) /* free on the device: a spare takes half a GiB of it */
+#define LEAST_BYTES (UINT64_C(4) << 30) /* free on the device, of which a spare takes a CUDA context */
 #define SLOW_OPEN   "cuda"              /* the backend whose devices take long to open */
 
-/* Not while kernels are timed, which opening a device disturbs, nor while the worker starts. */
+/* Not while kernels are timed, which opening a device may disturb, nor while the worker starts. */
 static bool is_quiet(const struct device_worker *worker, uint64_t now)
 {
     return worker->up && worker->loading == NO_MODEL && !worker->preparing && !worker->adopting &&
            now - worker->up_us > SERVED_US && strcmp(worker->phase, "running") == 0;
 }
 
-static bool wanted(const struct convoy_supervisor *supervisor)
-{
-    /* With worker.per_model processes do not share a channel, and a spare would be for one model alone. */
-    return supervisor->config->worker.spares > 0 && !supervisor->config->worker.per_model &&
-           !atomic_load(&supervisor->draining) && strcmp(supervisor->backend, SLOW_OPEN) == 0;
-}
-
-static void keep(struct device_worker *worker)
-{
-    const struct convoy_supervisor *supervisor = worker->supervisor;
-    worker->process.spares.wanted = supervisor->config->worker.spares;
-    convoy_worker_process_keep_spares(&worker->process, supervisor->backend, convoy_heartbeat_tune(worker));
-}
-
 void convoy_spare_keep(struct device_worker *worker, uint64_t now)
 {
-    if (!wanted(worker->supervisor) || !is_quiet(worker, now))
+    const struct convoy_supervisor *supervisor = worker->supervisor;
+    if (atomic_load(&supervisor->draining) || strcmp(supervisor->backend, SLOW_OPEN) != 0 ||
+        !convoy_worker_spares_due(&worker->process.spares) || !is_quiet(worker, now) ||
+        worker->free_bytes == 0) /* it has not said yet */
         return;
-    if (worker->free_bytes == 0) /* it has not said yet */
-        return;
-    if (worker->free_bytes < LEAST_BYTES) {
-        if (!worker->told_no_spare)
-            convoy_log(CONVOY_LOG_INFO, "no spare worker is kept", CONVOY_STR("device", worker->device),
-                       CONVOY_STR("reason", "its device has less than 4 GiB free"));
-        worker->told_no_spare = true;
+    if (worker->free_bytes >= LEAST_BYTES) {
+        worker->told_no_spare = false;
+        convoy_worker_process_keep_spares(&worker->process, supervisor->backend,
+                                          convoy_heartbeat_tune(worker));
         return;
     }
-    worker->told_no_spare = false;
-    keep(worker);
-}
-
-void convoy_spare_refill(struct device_worker *worker)
-{
-    if (wanted(worker->supervisor) && worker->process.was_spare)
-        keep(worker);
+    if (!worker->told_no_spare)
+        convoy_log(CONVOY_LOG_INFO, "no spare worker is kept", CONVOY_STR("device", worker->device),
+                   CONVOY_STR("reason", "its device has less than 4 GiB free"));
+    worker->told_no_spare = true;
 }
 
 void convoy_spare_end(struct convoy_supervisor *supervisor)

@@ -21,7 +21,7 @@ static void add_number(struct convoy_worker_arguments *arguments, const char *na
 
 int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
                                  const struct convoy_worker_settings *settings, const char *backend,
-                                 const char *tune, bool spare, struct convoy_error *error)
+                                 const char *tune, struct convoy_error *error)
 {
     memset(arguments, 0, sizeof *arguments);
     int code = convoy_worker_program(arguments->program, sizeof arguments->program, error);
@@ -50,7 +50,5 @@ int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
         add(arguments, "--sandbox");
         add(arguments, "off");
     }
-    if (spare)
-        add(arguments, "--spare");
     return 0;
 }

@@ -6,7 +6,6 @@
 #include "server/workers/worker_settings.h"
 
 #include <limits.h>
-#include <stdbool.h>
 
 #define CONVOY_WORKER_ARGUMENTS 24 /* the end included */
 
@@ -18,10 +17,10 @@ struct convoy_worker_arguments {
     uint32_t count;
 };
 
-/* spare: of one that opens its device and then waits until it is needed. -ENOENT and others when the program
+/* -ENOENT and others when the program
  * is not there. */
 int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
                                  const struct convoy_worker_settings *settings, const char *backend,
-                                 const char *tune, bool spare, struct convoy_error *error);
+                                 const char *tune, struct convoy_error *error);
 
 #endif

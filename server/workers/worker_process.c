@@ -31,6 +31,7 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
     process->events = events;
     process->context = context;
     process->settings = *settings;
+    process->spares.wanted = settings->spares;
     process->model_count = model_count;
     process->cores = convoy_cores();
     convoy_line_reader_begin(&process->lines, CONVOY_WORKER_LINE_MAX);
@@ -359,10 +360,11 @@ static bool take_spare(struct convoy_worker_process *process, const char *backen
     convoy_log(CONVOY_LOG_INFO, "the spare worker takes the place of the dead one",
                CONVOY_INT("pid", process->pid));
     begin(process);
-    process->was_spare = true;
     listen_to(process, taken.control);
     if (code != 0 || send_cut(process) != 0) /* which wakes it */
         convoy_worker_process_kill(process, "protocol");
+    /* The next one opens the device at once: an image that kills workers kills several, until it is found. */
+    convoy_worker_spares_start(&process->spares, process->link, arguments->list, process->channel.memory_fd);
     return true;
 }
 
@@ -372,8 +374,7 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     char label[CONVOY_WORKER_LABEL_BYTES];
     struct convoy_worker_arguments arguments;
     int control[2];
-    int code = convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, false, error);
-    process->was_spare = false;
+    int code = convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, error);
     if (process->adopting || process->other_models) /* it would have the memory of before */
         convoy_worker_spares_end(&process->spares);
     if (code == 0 && take_spare(process, backend, &arguments))
@@ -407,13 +408,12 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
 void convoy_worker_process_keep_spares(struct convoy_worker_process *process, const char *backend,
                                        const char *tune)
 {
-    struct convoy_worker_arguments arguments, as_spare;
+    struct convoy_worker_arguments arguments;
     struct convoy_error error;
-    if (!convoy_worker_spares_due(&process->spares)) /* else the file system would be asked all the time */
-        return;
-    if (convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, false, &error) == 0 &&
-        convoy_worker_arguments_make(&as_spare, &process->settings, backend, tune, true, &error) == 0)
-        convoy_worker_spares_start(&process->spares, process->link, arguments.list, as_spare.list,
+    /* The file system is not asked for the program while no spare is missing. */
+    if (convoy_worker_spares_due(&process->spares) &&
+        convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, &error) == 0)
+        convoy_worker_spares_start(&process->spares, process->link, arguments.list,
                                    process->channel.memory_fd);
 }
 

@@ -36,7 +36,6 @@ struct convoy_worker_process {
     bool other_models;             /* the next process is for others than the one before: other memory */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
     struct convoy_worker_spares spares;
-    bool was_spare; /* this process */
 
     bool running;                         /* a process exists, or gone() was not called yet */
     uint64_t started_us;                  /* of this process */

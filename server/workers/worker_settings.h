@@ -24,6 +24,7 @@ struct convoy_worker_settings {
     bool unconfined;  /* without its sandbox */
     bool pixels_only; /* it is never sent JPEG files */
     uint32_t canary_ms; /* of rest between checks of its device; 0: none */
+    uint32_t spares;    /* processes that wait to take its place */
     uint32_t orphan_ms; /* that it lives without a front; 0: as long as its socket is open */
 };
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/workers/worker_arguments.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -105,9 +106,15 @@ static int start(struct convoy_worker_spare *spare, char *const *arguments, cons
 }
 
 static void start_one(struct convoy_worker_spare *spare, struct convoy_link *link, char *const *arguments,
-                      char *const *as_spare, int memory)
+                      int memory)
 {
+    char *as_spare[CONVOY_WORKER_ARGUMENTS + 1];
     struct convoy_error error;
+    size_t count = 0;
+    for (; arguments[count] != NULL; count++)
+        as_spare[count] = arguments[count];
+    as_spare[count] = (char *)(uintptr_t) "--spare"; /* execve() takes no const */
+    as_spare[count + 1] = NULL;
     int control[2] = {-1, -1}, doorbell[2] = {-1, -1}, code = 0;
     spare->link = link;
     spare->as = joined(arguments);
@@ -142,11 +149,11 @@ bool convoy_worker_spares_due(const struct convoy_worker_spares *spares)
 }
 
 void convoy_worker_spares_start(struct convoy_worker_spares *spares, struct convoy_link *link,
-                                char *const *arguments, char *const *as_spare, int memory)
+                                char *const *arguments, int memory)
 {
     for (uint32_t i = 0; i < spares->wanted; i++)
         if (is_due(&spares->each[i]))
-            start_one(&spares->each[i], link, arguments, as_spare, memory);
+            start_one(&spares->each[i], link, arguments, memory);
 }
 
 static void on_end(void *context, int status)

@@ -1,7 +1,6 @@
 /* A spare of a worker: a process that has opened the worker's device, has read nothing, and waits. When the
- * worker dies the spare takes its place at once, and need not open the device first: on a GPU most of the
- * time that a start takes. A spare that is taken while it opens the device, or hangs there, has the time that
- * any start has.
+ * worker dies the spare takes its place at once, and need not open the device first. A spare that is taken
+ * while it opens the device, or hangs there, has the time that any start has.
  *
  * It is started with the memory of the worker's channel, which it does not map, and with a doorbell of its
  * own. It says no HELLO before it is taken; what it logs is read then. It ends when front and master have
@@ -36,10 +35,10 @@ struct convoy_worker_spares {
 
 /* Whether one is wanted that does not exist, and the time has come to start it. */
 bool convoy_worker_spares_due(const struct convoy_worker_spares *spares);
-/* Starts those. arguments: as a worker is started now; as_spare: the same and --spare. memory: the channel's.
- * It is logged, also that it failed. */
+/* Starts those. arguments: as a worker is started now, fewer than CONVOY_WORKER_ARGUMENTS. memory: the
+ * channel's. It is logged, also that it failed. */
 void convoy_worker_spares_start(struct convoy_worker_spares *spares, struct convoy_link *link,
-                                char *const *arguments, char *const *as_spare, int memory);
+                                char *const *arguments, int memory);
 /* Takes the oldest that was started with these arguments; false: there is none. Its descriptors, number and
  * process are the caller's then, and exited() is called at its end. Those that were started otherwise are
  * ended. */

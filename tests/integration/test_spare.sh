@@ -52,10 +52,21 @@ kill -TERM $load
 wait $load || fail "the load"
 [ "$(json "$work/load.json" 'set(d["statuses"]) == {"200"} and d["wrong"] + d["lost"] + d["refused"] == 0')" = True ] ||
   fail "$(cat "$work/load.json")"
+[ "$(grep -A 1 'takes the place' "$work/log" | grep -c 'a spare worker was started')" = 2 ] || fail "the next spare is not started at once"
 [ "$(tr '\0' ' ' <"/proc/$worker/cmdline" | grep -c -- --spare)" = 1 ] || fail "the worker was no spare"
 
 echo "The worker that was a spare is confined as others are."
 grep -q '^Seccomp:.*2$' "/proc/$worker/status" || grep -q 'not confined' "$work/log" || fail "it is not confined"
+
+echo "A front that crashes: its spare ends, the worker stays, which was a spare itself, and the next front has a spare of its own."
+worker=$(workers) spare=$(spares)
+kill -KILL "$(front)"
+until_true 20 ended "$spare" || fail "the spare of the front before stays"
+until_true 20 ready || fail "no front"
+is_worker "$worker" || fail "another worker: $(workers)"
+classified
+spare_waits "$spare"
+spare=$(spares)
 
 echo "A spare that dies: the worker goes on, which a start of its own replaces."
 kill -KILL "$spare"
@@ -74,17 +85,8 @@ until_true 20 new_worker || fail "neither is replaced"
 classified
 spare_waits
 
-echo "A front that crashes: its spare ends, the worker stays, and the next front has a spare of its own."
+echo "An upgrade: as after a crash. A worker that was adopted has a spare, too."
 worker=$(workers) spare=$(spares)
-kill -KILL "$(front)"
-until_true 20 ended "$spare" || fail "the spare of the front before stays"
-until_true 20 ready || fail "no front"
-is_worker "$worker" || fail "another worker: $(workers)"
-classified
-spare_waits "$spare"
-
-echo "An upgrade: the same."
-spare=$(spares)
 kill -USR2 "$daemon"
 until_true 30 logged 1 'upgrade: the new front takes over' || fail "no upgrade"
 until_true 20 ended "$spare" || fail "the spare of the front before stays"

@@ -11,7 +11,6 @@
 #define FIRST_PID 1000
 
 static char *const as_worker[] = {"convoy-worker", "--device", "0", NULL};
-static char *const as_spare[] = {"convoy-worker", "--device", "0", "--spare", NULL};
 static char *const otherwise[] = {"convoy-worker", "--device", "1", NULL};
 
 static struct convoy_link *to_master;
@@ -52,7 +51,7 @@ static void start(uint32_t wanted, uint32_t first, int code)
         cr_assert_eq(convoy_packet_tell(master, CONVOY_PACKET_STARTED, first + i,
                                         code != 0 ? code : (int)(FIRST_PID + first + i)),
                      0);
-    convoy_worker_spares_start(&spares, to_master, as_worker, as_spare, memory[0]);
+    convoy_worker_spares_start(&spares, to_master, as_worker, memory[0]);
 }
 
 static void receive(enum convoy_packet_type type, uint32_t number)
