@@ -48,13 +48,15 @@ convoy_install() {
   return $status
 }
 
-# convoy_build PRESET [OPTION...]: configures, with options for CMake, and builds; quiet unless something is wrong.
+# convoy_build PRESET [OPTION...]: configures, with options for CMake, and builds all, or the targets of the array convoy_wanted;
+# quiet unless something is wrong.
+convoy_wanted=()
 convoy_build() {
   local log status=0
   log=$(mktemp)
   (
     cd "$convoy_root"
-    cmake --preset "$@" && cmake --build --preset "$1"
+    cmake --preset "$@" && cmake --build --preset "$1" ${convoy_wanted[0]:+--target "${convoy_wanted[@]}"}
   ) >"$log" 2>&1 || status=$?
   if [ $status -ne 0 ]; then
     tail -n 60 "$log" >&2

@@ -108,6 +108,11 @@ static int read_record(struct verification *verification, struct convoy_failure 
     void *text = NULL;
     size_t size = 0;
     int status = read_beside(arguments, "verify.json", &path, &text, &size, failure);
+    if (status == -ENOENT)
+        client_fail_with(failure, status,
+                         "there is no record %s: models/from_pytorch.py writes one with a model's folder; "
+                         "--models DIR names the folder of models in which it lies",
+                         path);
     if (status == 0) {
         status = client_verify_record_read(text, size, path, &verification->record, failure);
         if (status == -EINVAL)

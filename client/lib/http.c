@@ -216,9 +216,23 @@ static const char *server_of(const struct client_http *http)
     return http->socket_url ? http->socket_url : http->base;
 }
 
+/* A server that asks for a client's certificate refuses in the handshake, which curl tells as a failed
+ * exchange: in TLS 1.3 the client is already sending by then. */
+static bool wants_certificate(const struct client_http *http)
+{
+    return strncmp(http->base, "https:", 6) == 0 && strstr(http->reason, " alert ") != NULL &&
+           strstr(http->reason, "certificate") != NULL;
+}
+
 static int explain(const struct client_http *http, CURLcode code, long timeout_ms,
                    struct convoy_failure *failure)
 {
+    if (code != CURLE_PEER_FAILED_VERIFICATION && wants_certificate(http))
+        return client_fail_with(
+            failure, -EPROTO,
+            "the server at %s lets in only clients with a certificate that it trusts: name one "
+            "with --cert and --key (%s)",
+            server_of(http), http->reason);
     switch (code) {
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:

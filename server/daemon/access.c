@@ -59,6 +59,25 @@ int convoy_access_reload(struct convoy_access_control *access, struct convoy_htt
     return 0;
 }
 
+static bool same_text(const char *one, const char *other)
+{
+    return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
+}
+
+const char *convoy_access_restart(const struct convoy_access_control *access,
+                                  const struct convoy_access_config *fresh)
+{
+    const struct convoy_access_config *started = &access->gate.config->access;
+
+    if (!same_text(started->auth.keys, fresh->auth.keys))
+        return "auth.keys is taken over at a start alone: restart convoyd";
+    if (started->auth.loopback_admin != fresh->auth.loopback_admin)
+        return "auth.loopback_admin is taken over at a start alone: restart convoyd";
+    if (!same_text(started->admin_listen, fresh->admin_listen))
+        return "admin_listen is taken over at a start alone: restart convoyd";
+    return NULL;
+}
+
 void convoy_access_free(struct convoy_access_control *access)
 {
     convoy_keyring_free(access->keyring);

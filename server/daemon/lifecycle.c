@@ -133,6 +133,11 @@ static void on_reload_done(void *context, const struct convoy_config *fresh, con
                        CONVOY_STR("reason", error.message));
             problem = "auth and limits are not taken over: out of memory";
         }
+        const char *restart = convoy_access_restart(life->access, &fresh->access);
+        if (restart != NULL)
+            convoy_log(CONVOY_LOG_WARNING, restart);
+        if (problem == NULL)
+            problem = restart;
         convoy_link_log(life->link, fresh->log.format, fresh->log.level);
         convoy_supervisor_new_limits(life->supervisor);
         convoy_manager_scan(life->manager);

@@ -11,7 +11,7 @@ done
 umask 077
 # The page's folders and its group are this test's; convoyd is told by a signal, as its unit does.
 sed -n '/^2\. Let it make a certificate/,/^3\. /s/^ \{7\}//p' docs/internet.md |
-  sed -e "s,/etc/letsencrypt,$work/letsencrypt,g; s,/etc/convoyd,$work/convoyd,g; s/-g convoyd/-g $(id -gn)/" >"$work/steps"
+  sed -e "s,/etc/letsencrypt,$work/letsencrypt,g; s,/etc/convoyd,$work/convoyd,g; s/-g convoyd-keys/-g $(id -gn)/" >"$work/steps"
 grep '^certbot certonly .*-d convoy.example' "$work/steps" >/dev/null || fail "the page's step 2 has no certbot: $(cat "$work/steps")"
 mkdir "$work/bin"
 cat >"$work/bin/systemctl" <<END

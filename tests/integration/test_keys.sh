@@ -65,6 +65,8 @@ status=0
 grep "admin_listen" "$work/second" >/dev/null || fail "no sentence: $(cat "$work/second")"
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null || true
+unheard() { ! curl -s -o /dev/null --max-time 5 --unix-socket "$socket" http://localhost/v2; } # the front ends after its master
+until_true 20 unheard || fail "the front outlives the master that was killed"
 start --config "$work/config.json" --models models
 expect 200 --unix-socket "$socket" "http://localhost/v2/models"
 stop
@@ -170,6 +172,18 @@ chmod 644 "$work/keys"
 reload
 classify 200 -H "$(bearer "$camera")"
 grep 'open to every user' "$work/log" >/dev/null || fail "a file that all may read is no warning"
+# What only a restart takes over is said, and what is the same is not.
+again='is taken over at a start alone: restart convoyd'
+if grep "$again" "$work/log"; then fail "a restart is asked for, and nothing differs"; fi
+for change in 'auth.keys={"keys": null}' 'auth.keys={"keys": "other"}' "auth.loopback_admin={\"keys\": \"$work/keys\", \"loopback_admin\": true}" admin_listen; do
+  if [ "$change" = admin_listen ]; then settings=("auth={\"keys\": \"$work/keys\"}" 'admin_listen=null'); else settings=("auth=${change#*=}"); fi
+  configure 'backend="null"' 'log={"access": "all"}' "${settings[@]}"
+  said=$(grep -cF "${change%%=*} $again" "$work/log" || true)
+  kill -HUP "$daemon"
+  restart_said() { [ "$(grep -cF "${change%%=*} $again" "$work/log")" -gt "$said" ]; }
+  until_true 10 restart_said || fail "SIGHUP does not say that ${change%%=*} needs a restart"
+done
+classify 200 -H "$(bearer "$camera")"
 stop
 if grep -F -f "$work/all_keys" "$work/log"; then fail "a key is in the log"; fi
 # Not even a bad start shows the line: the key itself may stand there.

@@ -50,7 +50,7 @@ mkdir "$units"
 for target in default basic shutdown; do printf '[Unit]\nDescription=%s\n' $target >"$units/$target.target"; done
 # Less what this manager cannot do (a user that exists while it runs; bounds, for which it lacks the controllers of cgroups; two of
 # Protect), and what would hide the test's files. The watchdog waits a fifth as long.
-grep -vE '^(DynamicUser|CacheDirectory|CacheDirectoryMode|MemoryMax|TasksMax|DevicePolicy|DeviceAllow|ProtectHome|PrivateTmp|ProtectKernelLogs|ProtectKernelTunables)=' \
+grep -vE '^(DynamicUser|SupplementaryGroups|CacheDirectory|CacheDirectoryMode|MemoryMax|TasksMax|DevicePolicy|DeviceAllow|ProtectHome|PrivateTmp|ProtectKernelLogs|ProtectKernelTunables)=' \
   systemd/convoyd.service | sed "s|^\\(WatchdogSec\\|TimeoutAbortSec\\)=10|\\1=2|; s|^ExecStart=.*|ExecStart=$(realpath "$build")/bin/convoyd --config $work/config.json\nStandardError=append:$work/log|" \
   >"$units/convoyd.service"
 sed "s|^ListenStream=.*|ListenStream=127.0.0.1:$port|" systemd/convoyd.socket >"$units/convoyd.socket"

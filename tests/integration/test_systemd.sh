@@ -38,7 +38,7 @@ drain_ms=$(json config/convoyd.json 'd["drain_ms"] + d["drain_timeout_ms"]')
 descriptors=$(sed -n 's/^LimitNOFILE=//p' systemd/convoyd.service)
 [ "$descriptors" -gt $((2 * $(json config/convoyd.json 'd["http"]["connections"]'))) ] || fail "LimitNOFILE=$descriptors"
 
-echo "The group and the folder for models."
+echo "The groups and the folder for models."
 mkdir -p "$work"/root/{etc,usr/lib/sysusers.d,usr/lib/tmpfiles.d}
 printf 'root:x:0:0:root:/root:/bin/sh\n' >"$work/root/etc/passwd"
 printf 'root:x:0:\n' >"$work/root/etc/group"
@@ -46,6 +46,10 @@ cp systemd/sysusers.d/convoyd.conf "$work/root/usr/lib/sysusers.d/"
 cp systemd/tmpfiles.d/convoyd.conf "$work/root/usr/lib/tmpfiles.d/"
 systemd-sysusers --root="$work/root" --dry-run convoyd.conf >"$work/dry" 2>&1 || fail "$(cat "$work/dry")"
 grep -qi "group 'convoyd-models'" "$work/dry" || fail "no group: $(cat "$work/dry")"
+# The unit's groups, or it does not start; and those to which the documents give files, before the service runs for the first time.
+groups=$({ sed -n 's/^SupplementaryGroups=//p' systemd/convoyd.service; sed -nE 's/.*install .*-g ([a-z-]+) .*/\1/p' docs/*.md; } | sort -u)
+[ "$groups" = convoyd-keys ] || fail "the unit and the documents name other groups than convoyd-keys: $groups"
+grep -qi "group 'convoyd-keys'" "$work/dry" || fail "no group: $(cat "$work/dry")"
 [ "$(id -u)" = 0 ] || skip "systemd-tmpfiles needs root; the rest passed"
 systemd-sysusers --root="$work/root" convoyd.conf >"$work/made" 2>&1 || fail "$(cat "$work/made")"
 group=$(sed -n 's/^convoyd-models:[^:]*:\([0-9]*\):.*/\1/p' "$work/root/etc/group")

@@ -233,7 +233,7 @@ convoy_fails 4 'cannot be trusted: .*--cacert' "${me[@]}"
 convoy_fails 4 'cannot be trusted' --cacert "$work/stranger.pem" "${me[@]}"
 convoy_fails 2 'of --cacert, --cert or --key' --cacert "$work/nothing"
 convoy_fails 2 'of --cacert, --cert or --key' --cacert "$work/authority.pem" --cert "$work/nothing"
-convoy_fails 4 'the exchange with https://.* failed' --cacert "$work/authority.pem"
+convoy_fails 4 'lets in only clients with a certificate that it trusts: name one with --cert and --key' --cacert "$work/authority.pem"
 stop
 
 echo "Files that are wrong: --check-config and a start say which, and what to do."
