@@ -328,9 +328,12 @@ int convoy_cpu_group_nodes(const struct convoy_graph *graph, bool keeps_nan, str
     }
     for (int i = 0; i < graph->tensor_count; i++)
         g.group_of[i] = -1;
-    for (int i = 0; i < graph->node_count; i++)
-        for (int k = 0; k < graph->nodes[i].input_count; k++)
-            g.readers[graph->nodes[i].inputs[k]]++;
+    for (int i = 0; i < graph->node_count; i++) {
+        const struct convoy_node *node = &graph->nodes[i];
+        groups->rounds |= node->op == CONVOY_OP_ACTIVATION && node->activation.kind == CONVOY_ROUND;
+        for (int k = 0; k < node->input_count; k++)
+            g.readers[node->inputs[k]]++;
+    }
     for (int i = 0; i < graph->output_count; i++)
         g.readers[graph->outputs[i]] += 2; /* an output is never absorbed, however many nodes read it */
 

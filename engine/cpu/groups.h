@@ -41,6 +41,7 @@ struct convoy_cpu_groups {
     int count;
     struct convoy_cpu_group *groups;
     bool keeps_nan;
+    bool rounds;   /* the graph has a CONVOY_ROUND, as quantised networks do */
     int *last_use; /* per tensor: index of the group that reads it last, -1 for none, INT_MAX for outputs */
 };
 

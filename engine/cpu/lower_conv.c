@@ -5,6 +5,7 @@
 #include "engine/cpu/lower_internal.h"
 #include "engine/cpu/reps.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct convolution {
@@ -52,20 +53,50 @@ static int emit_convolution(struct convoy_cpu_lowering *l, const struct convoy_c
     return failed ? failed : y;
 }
 
-static int lower_convolution(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
-                             const struct convolution *c, const dnnl_memory_desc_t *x_wanted, int *fused)
+/* Describes the convolution, computed by `algorithm`. */
+static int describe_by(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
+                       const struct convolution *c, dnnl_alg_kind_t algorithm,
+                       const dnnl_memory_desc_t *x_wanted, dnnl_primitive_desc_t *description, int *fused)
 {
     dnnl_convolution_desc_t op;
-    dnnl_primitive_desc_t description = NULL;
     dnnl_memory_desc_t weight_md = convoy_cpu_any_md(c->weight_rank, c->weight);
     dnnl_memory_desc_t y_md = convoy_cpu_any_md(4, c->y);
     dnnl_memory_desc_t bias_md = convoy_cpu_plain_md(1, &c->y[1]);
-    int failed = convoy_cpu_check(dnnl_dilated_convolution_forward_desc_init(
-                                      &op, dnnl_forward_inference, dnnl_convolution_direct, x_wanted,
-                                      &weight_md, c->bias_tensor >= 0 ? &bias_md : NULL, &y_md, c->stride,
-                                      c->dilation, c->before, c->after),
-                                  l->error, l->node, "describe a convolution");
-    if (failed || (failed = convoy_cpu_choose(l, &op, group->posts, group->post_count, &description, fused)))
+    int failed = convoy_cpu_check(
+        dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_inference, algorithm, x_wanted,
+                                                   &weight_md, c->bias_tensor >= 0 ? &bias_md : NULL, &y_md,
+                                                   c->stride, c->dilation, c->before, c->after),
+        l->error, l->node, "describe a convolution");
+    return failed ? failed : convoy_cpu_choose(l, &op, group->posts, group->post_count, description, fused);
+}
+
+/* Winograd's algorithm computes a 3 x 3 convolution with 2.25 to 4 times fewer products (Lavin and Gray,
+ * 2016). Measured with AVX-512 (oneDNN 2.6, two threads, 16 to 512 channels, batches of 1, 8 and 32) the
+ * shapes below take 0.41 to 0.95 of the time, smaller images and channels that do not divide so up to 2.2
+ * times as long. Not for:
+ *  - rows with NaN, which would spread over a tile of pixels;
+ *  - quantised networks, whose sums of whole numbers are exact and are rounded behind. */
+#define WINOGRAD_CHANNELS 32
+#define WINOGRAD_PIXELS   196
+
+static bool suits_winograd(const struct convoy_cpu_lowering *l, const struct convolution *c)
+{
+    return !l->groups->keeps_nan && !l->groups->rounds && c->weight_rank == 4 && c->weight[2] == 3 &&
+           c->weight[3] == 3 && c->stride[0] == 1 && c->stride[1] == 1 && c->dilation[0] == 0 &&
+           c->dilation[1] == 0 && c->weight[0] % WINOGRAD_CHANNELS == 0 &&
+           c->weight[1] % WINOGRAD_CHANNELS == 0 && c->y[2] * c->y[3] >= WINOGRAD_PIXELS;
+}
+
+static int lower_convolution(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
+                             const struct convolution *c, const dnnl_memory_desc_t *x_wanted, int *fused)
+{
+    dnnl_primitive_desc_t description = NULL;
+    int failed = -ENOTSUP;
+    if (suits_winograd(l, c)) /* oneDNN has it for AVX-512 alone */
+        failed = describe_by(l, group, c, dnnl_convolution_winograd, x_wanted, &description, fused);
+    if (failed)
+        failed = describe_by(l, group, c, dnnl_convolution_direct, x_wanted, &description, fused);
+    if (failed)
         return failed;
     convoy_cpu_name_kernel(l, convoy_cpu_implementation(description));
 

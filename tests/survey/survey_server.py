@@ -12,6 +12,7 @@ import numpy
 
 CONFIGURATION = {
     "model_control": "explicit",
+    "auth": {"loopback_admin": True},  # models are loaded over HTTP
     "batching": {"max_batch": 2},
     "http": {"threads": 1, "max_body_bytes": 64 << 20},
     "worker": {"streams": 1, "slots": 2, "slot_bytes": 32 << 20, "hang_timeout_ms": 120000},
@@ -107,6 +108,8 @@ class Daemon:
         status, headers, content = self.post(path, body, headers)
         if self.deaths() > deaths:
             raise Died(f"the worker died: {content[:300].decode(errors='replace')}")
+        if status in (401, 403):
+            raise Died(f"the survey may not ask for {path}: {content[:300].decode(errors='replace')}")
         if status != 200:
             try:
                 raise Refused(json.loads(content)["error"])

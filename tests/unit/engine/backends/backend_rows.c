@@ -107,3 +107,23 @@ Test(backend_rows, images_within_rows)
     add_output(graph, add_normalize(graph, x, false));
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
+
+/* On a CPU these are pixels of a 1 x 1 convolution, which is faster than a matrix product. */
+Test(backend_rows, many_rows_on_a_cpu)
+{
+    if (strcmp(backend->name, "cpu") != 0)
+        cr_skip("this is about the CPU backend");
+    if (!__builtin_cpu_supports("avx2"))
+        cr_skip("oneDNN has it for AVX2 and AVX-512, which this processor lacks");
+    struct convoy_net_info info;
+    struct convoy_graph *graph = new_graph(SHAPE(1, 4, 4, 64));
+    int x = add_rows_dense(graph, add_reshape(graph, graph->input, SHAPE(1, 16, 64)), 96);
+    add_output(graph, x);
+    struct convoy_net *net = load(graph, 2, &info);
+    bool found = false;
+    for (uint32_t i = 0; i < info.layer_count; i++)
+        found |= strstr(info.layers[i].kernel, "1x1") != NULL;
+    cr_expect(found, "no layer runs as a 1 x 1 convolution");
+    backend->unload(device, net);
+    check_graph(graph, TOLERANCE);
+}
