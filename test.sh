@@ -73,23 +73,34 @@ clean_tidy() {
 }
 clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 
-# units BUILD NAME [without]: queues the Criterion programs of a build, the longest of them first and each suite of the tuner's
-# alone; without: those of the emulated GPU are left out, which may lie there from another run.
+# The Criterion programs of the emulated GPU, the longest of all first. Continuous integration builds them in release alone.
+emulated_units=(engine_cuda_tune engine_cuda_tune_own_clock emulated_backends emulation engine_cuda_runtime)
+# Those that show something else when what they test is optimised; continuous integration runs the others with the address
+# sanitizer alone. Loops of vectors, and the reference of a backend:
+optimized_units=("${emulated_units[@]}" engine_backends engine_cpu server_image)
+# Bounds of memory, which a sanitizer's own would hide:
+optimized_units+=(server_daemon_own_worker server_http_own_realloc server_security)
+
+# other_units BUILD: the Criterion programs of a build that are not the emulated GPU's.
+other_units() {
+  local program
+  for program in "$1"/tests/unit_*; do
+    program=${program##*/unit_}
+    [[ " ${emulated_units[*]} " == *" $program "* ]] || echo "$program"
+  done
+}
+
+# units BUILD NAME PROGRAM...: queues Criterion programs of a build, each suite of the tuner's alone.
 units() {
   local program suite
-  if [ "${3:-}" != without ]; then
-    for suite in cuda_tuner cuda_cache; do
-      unit works "$2/engine_cuda_tune/$suite" "$1/tests/unit_engine_cuda_tune" --filter "$suite/*"
-    done
-    unit works "$2/engine_cuda_tune_own_clock" "$1/tests/unit_engine_cuda_tune_own_clock"
-    unit works "$2/emulated_backends" "$1/tests/unit_emulated_backends"
-    unit works "$2/emulation" "$1/tests/unit_emulation"
-  fi
-  for program in "$1"/tests/unit_*; do
-    case $program in
-      */unit_engine_cuda_tune* | */unit_emulat*) ;;
-      *) unit works "$2/${program##*/unit_}" "$program" ;;
-    esac
+  for program in "${@:3}"; do
+    if [ "$program" = engine_cuda_tune ]; then
+      for suite in cuda_tuner cuda_cache; do
+        unit works "$2/$program/$suite" "$1/tests/unit_$program" --filter "$suite/*"
+      done
+    else
+      unit works "$2/$program" "$1/tests/unit_$program"
+    fi
   done
 }
 
@@ -104,7 +115,12 @@ integration() {
 queue_after_release() {
   local script name
   [ "$level" = all ] || step works style/tidy-changed clean_changes
-  units build unit
+  # shellcheck disable=SC2046 # words
+  if [ "$level" = ci ]; then
+    units build unit "${optimized_units[@]}"
+  else
+    units build unit "${emulated_units[@]}" $(other_units build)
+  fi
   if [ "$level" = quick ]; then
     integration integration/smoke tests/integration/test_smoke.sh
     return
@@ -114,7 +130,7 @@ queue_after_release() {
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
   for script in tests/integration/test_*.sh; do
-    [ "$level" = all ] || ! grep -q '^# all: ' "$script" || continue
+    [ "$level" = all ] || ! grep -qE '^# (all: |sanitize: *yes)' "$script" || continue
     name=${script##*/test_}
     integration "integration/${name%.sh}" "$script"
   done
@@ -124,10 +140,11 @@ queue_after_asan() {
   local script name
   [ "$level" != all ] ||
     step works asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --in-turns --shapes 15
-  units build-asan asan "$(in_ci without with)"
+  # shellcheck disable=SC2046 # words
+  units build-asan asan $(in_ci '' "${emulated_units[*]}") $(other_units build-asan)
   queue_fuzzers
   for script in tests/integration/test_*.sh; do
-    grep -qE "^# sanitize: *$(in_ci yes '(yes|all)')" "$script" || continue
+    grep -qE "^# sanitize: *$(in_ci '(yes|both)' '(yes|both|all)')" "$script" || continue
     name=${script##*/test_}
     integration "asan-integration/${name%.sh}" "$script" env CONVOY_BUILD=build-asan
   done
@@ -173,7 +190,9 @@ if [ "$level" != all ] && [ ! -e /dev/nvidiactl ] &&
   release_options=(-DCONVOY_UNOPTIMIZED_KERNELS=ON)
 fi
 [ "$level" != all ] || export CONVOY_WHOLE=1
-build waits release convoy_build release "${release_options[@]}"
+release_targets=(all units)
+[ "$level" != ci ] || release_targets=(all "${optimized_units[@]/#/unit_}")
+build waits release convoy_build release "${release_options[@]}" -- "${release_targets[@]}"
 if [ "$level" != quick ]; then
   build works asan convoy_build asan "-DCONVOY_EMULATION=$(in_ci OFF ON)"
   build works tsan convoy_build tsan

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # Requests that a proxy may read otherwise, headers that are too large for the library, pages of other sites, a log that may
 # not grow: each is refused at once with a sentence, and nothing of it is left when the daemon stops.
 # shellcheck source=tests/integration/lib.sh

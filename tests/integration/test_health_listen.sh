@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # timed: no answer of health_listen may take two seconds, where a mistake costs it more than three
 # health_listen under attack and at the stop: clients that take all of it keep no other one waiting, readiness is 503 while the
 # daemon drains, it is closed last, and a full queue of strangers does not keep the daemon from ending.
