@@ -163,7 +163,8 @@ queue_after_tsan() {
 
 # A failure of this build is reported by each fuzzer, which builds what is missing.
 fuzz_targets=(multipart image onnx config keys traceparent proxy worker inference)
-build_fuzzers() { tests/fuzz/run.sh 0 "${fuzz_targets[@]}" >/dev/null || true; }
+fuzz() { CONVOY_FUZZ_LEVEL=$(in_ci 0 1) tests/fuzz/run.sh "$@"; }
+build_fuzzers() { fuzz 0 "${fuzz_targets[@]}" >/dev/null || true; }
 queue_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
@@ -174,11 +175,13 @@ queue_fuzzers() {
   done
 }
 queue_after_fuzzers() {
-  local target seconds
+  local target
   for target in "${fuzz_targets[@]}"; do
-    seconds=2
-    [ "$target" != onnx ] || seconds=20 # some 80,000 mutations
-    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci $seconds 60)" "$target"
+    if [ "$target" = onnx ] && [ "$level" != all ]; then
+      step last fuzz/onnx env CONVOY_FUZZ_RUNS=80000 CONVOY_FUZZ_LEVEL=0 tests/fuzz/run.sh 60 onnx
+    else
+      step last "fuzz/$target" fuzz "$(in_ci 2 60)" "$target"
+    fi
   done
 }
 
