@@ -6,17 +6,22 @@
 #   ./test.sh --all      what continuous integration leaves out, too:
 #                        - optimized CUDA kernels (CI, where no GPU is: not optimized; nothing runs them there)
 #                        - the analyzer without a limit for each function (CI: a limit, but for changed files)
+#                        - every unit test in the release build, too (CI: with the address sanitizer alone, but for the list
+#                          optimized_units below)
+#                        - integration tests that parse what strangers send in the release build, too (CI: with the address
+#                          sanitizer alone): those with "# sanitize: yes" in their heads
 #                        - integration tests under the address sanitizer that neither parse what strangers send nor break
-#                          anything: those with "# sanitize: all" in their heads
+#                          anything: those with "# sanitize: all" in their heads (CI: in the release build alone)
 #                        - clients of other servers that take long to install: scripts with "# all: WHY" in their heads
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
 #                        - emulated kernels on 100 random shapes (CI: on the written shapes)
-#                        - fuzzers for 60 seconds each (CI: 2, of models 20), that of the network for 5 minutes (CI: a minute)
+#                        - fuzzers for 60 seconds each, optimised (CI: not optimised, for 2 seconds, that of models for 80,000
+#                          inputs), that of the network for 5 minutes (CI: a minute)
 #                        - a worker killed 11 times in a minute under load (CI: 3 times), 100 versions of a model that take
 #                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
 #                          (CI: 500 of 5,000) and its accuracy with the model card
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
-# Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
+# Exit status 0 only if something ran and nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
 # GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -26,7 +31,7 @@ if [[ ${1:-} == --quick || ${1:-} == --all ]]; then
   shift
 fi
 if [[ ${1:-} == -* || $# -gt 1 ]]; then
-  sed -n '2,22s/^# //p' "$0" >&2
+  sed -n '2,/^set /s/^# //p' "$0" >&2
   exit 2
 fi
 pattern=${1:-}

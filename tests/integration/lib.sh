@@ -1,9 +1,12 @@
 # shellcheck shell=bash
 # What the integration tests share. A test is a program test_NAME.sh: exit status 0 passed, 77 cannot run here
 # (its last line says why), anything else failed. CONVOY_BUILD names the build to test (default build).
-# Lines of its head say how test.sh runs it: "# sanitize: yes" also in build-asan, "# sanitize: all" there with
-# ./test.sh --all alone; "# timed: WHY" and "# alone: WHY" not
-# beside others, because of what it measures (tests/runner.sh). Without these it must not mind another one beside it.
+# Lines of its head say how test.sh runs it: "# timed: WHY" and "# alone: WHY" not beside others, because of what it measures
+# (tests/runner.sh): without these it must not mind another one beside it. In which builds:
+#   # sanitize: yes      in build-asan, in build with ./test.sh --all alone: it behaves in both alike
+#   # sanitize: both     in build and build-asan: it judges times, memory or modules that only one of them has
+#   # sanitize: all      in build, in build-asan with ./test.sh --all alone
+# Without such a line it runs in build alone.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"

@@ -57,7 +57,8 @@ unset CONVOY_TEST_FAULT
 
 echo "Workers killed as soon as they are there, whatever they are at: no model is given up."
 launch
-deaths() { [ "$(grep -c 'worker died' "$work/log")" -ge "$1" ]; }
+# One that is killed before it has told the front what it is "cannot start".
+deaths() { [ "$(grep -cE 'worker (died|cannot start)' "$work/log")" -ge "$1" ]; }
 for round in 1 2 3 4; do
   until_true 10 workers || fail "round $round: no worker came"
   kill -KILL "$(workers | tail -n 1)"
