@@ -56,10 +56,10 @@ trap finish EXIT
 # until_true SECONDS COMMAND...: asks again and again; there is no event to wait for from the outside. The longer it waits the
 # more rarely: a curl takes 8 ms of processor time.
 until_true() {
-  local end=$((SECONDS + $1)) ms=20 pause
+  local end=$((${EPOCHREALTIME/[.,]/} + $1 * 1000000)) ms=20 pause # SECONDS may tick at once, and one second be none
   shift
   until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || return 1
+    [ "${EPOCHREALTIME/[.,]/}" -lt $end ] || return 1
     printf -v pause '0.%03d' $ms
     sleep "$pause"
     ms=$((ms < 200 ? ms * 5 / 4 : 200))
