@@ -185,7 +185,8 @@ expect() {
 # configure KEY=JSON...: writes $work/config.json, e.g. configure 'http={"max_body_bytes": 1000}'. Like the command
 # line, what is not given has the built-in value, but for the time until a worker is taken for hanging: tests let workers stand
 # still, on machines that have much else to do.
-configure() {
+configure() { write_configuration "$@"; }
+write_configuration() {
   local pair comma='' patience='"hang_timeout_ms": 20000'
   [[ " $* " == *' worker='* ]] || set -- "$@" 'worker={}'
   {
