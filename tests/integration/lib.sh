@@ -83,7 +83,7 @@ launch_as() {
   : >"$work/log"
   "$@" 2>"$work/log" &
   daemon=$!
-  until_true 20 listening || fail "convoyd did not listen within 20 s"
+  until_true 60 listening || fail "convoyd did not listen within 60 s"
   url=http://127.0.0.1:$port
 }
 
@@ -103,10 +103,10 @@ answer_to() {
 
 ready() { answer_to /v2/health/ready >/dev/null; }
 
-# start ARGUMENTS...: launch, then wait until it is ready.
+# start ARGUMENTS...: launch, then wait until it is ready. A sanitized worker that gets a tenth of a processor needs half a minute.
 start() {
   launch "$@"
-  until_true 30 ready || fail "convoyd was not ready within 30 s"
+  until_true 120 ready || fail "convoyd was not ready within 120 s"
 }
 
 # stop: SIGTERM; the daemon must end with status 0.

@@ -64,7 +64,7 @@ for round in 1 2 3 4; do
   kill -KILL "$(workers | tail -n 1)"
   until_true 10 deaths $round || fail "round $round: the worker's death was not noticed"
   # Two deaths in a row while the model loads would be held against it.
-  until_true 20 ready || fail "round $round: not ready again: $(state_of cifar10-convnet)"
+  until_true 60 ready || fail "round $round: not ready again: $(state_of cifar10-convnet)"
   expect 200 --data-binary @$image "$url/classify"
 done
 stop
@@ -84,7 +84,7 @@ chmod 644 "$work/bin/convoy-worker.new"
 mv "$work/bin/convoy-worker.new" "$work/bin/convoy-worker"
 until_true 10 logged "cannot start $work/bin/convoy-worker: Permission denied" || fail "the mode is not named"
 chmod 755 "$work/bin/convoy-worker"
-until_true 10 ready || fail "not ready though convoy-worker is there now"
+until_true 60 ready || fail "not ready though convoy-worker is there now"
 expect 200 --data-binary @$image "$url/classify"
 stop
 
