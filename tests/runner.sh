@@ -18,6 +18,9 @@
 #   last     works, too, and starts when no step of the kind waits is left: beside those that are timed, of which one runs at a
 #            time and leaves a core.
 # The first step in the queue that may start is started; so steps of the kind alone start late.
+#
+# A step that is timed or alone and fails while processes that are none of this run's took a fifth of the machine, or its host did, has
+# measured those: it is run again, twice at most, and that is told. On a machine that is this run's own the first failure counts.
 cores=$(nproc)
 beside=${CONVOY_TEST_BESIDE:-3}
 passed=0 failed=0 skipped=0
@@ -31,6 +34,8 @@ declare -A running=()  # the number of each process that runs
 declare -A count=([works]=0 [waits]=0 [timed]=0 [alone]=0 [last]=0)
 declare -A left=([works]=0 [waits]=0 [timed]=0 [alone]=0 [last]=0)
 results=$(mktemp -d)
+# Of each step that measures: where the clocks stood when it was started, and how often it was run again.
+declare -A clocks=() again=()
 
 wanted() { [[ -z $pattern || $1 == *"$pattern"* ]]; }
 
@@ -130,11 +135,42 @@ may_start() {
   esac
 }
 
+# now_clocks: hundredths of a second: the time, what all of the machine's processors have computed or the host kept from them, and
+# what this process and those that it started have computed.
+now_clocks() {
+  echo -n "$((${EPOCHREALTIME/[.,]/} / 10000)) "
+  cat /proc/stat /proc/[0-9]*/stat 2>/dev/null | awk -v root=$$ '
+    $1 == "cpu" { busy = $2 + $3 + $4 + $9 }
+    /^[0-9]+ \(/ {
+      pid = $1
+      sub(/^.*\) /, "")
+      parent[pid] = $2
+      spent[pid] = $12 + $13 + $14 + $15
+    }
+    END {
+      for (pid in parent) {
+        for (at = pid; at != root && at in parent; at = parent[at]);
+        if (at == root) own += spent[pid]
+      }
+      printf "%.0f %.0f\n", busy, own # more than mawk writes as a whole number
+    }'
+}
+
+# disturbed NUMBER: prints what share of the machine others took since the step was started; fails if that was less than a fifth.
+disturbed() {
+  local time busy own time_now busy_now own_now share
+  read -r time busy own <<<"${clocks[$1]}"
+  read -r time_now busy_now own_now <<<"$(now_clocks)"
+  share=$((100 * (busy_now - busy - own_now + own) / ((time_now - time + 1) * cores)))
+  [ $share -ge 20 ] && echo "$share %"
+}
+
 # start NUMBER: in a process group of its own, so that Ctrl-C comes here alone, and is not ignored in it, as it would
 # be in the background of a shell without job control.
 start() {
   local kind=${kinds[$1]}
   begun[$1]=$SECONDS
+  [[ $kind != timed && $kind != alone ]] || clocks[$1]=$(now_clocks)
   set -m
   (
     [[ $kind != works && $kind != last ]] || renice -n 10 -p "$BASHPID" >/dev/null
@@ -149,7 +185,7 @@ start() {
 }
 
 run_steps() {
-  local number status process kind later cpu
+  local number status process kind later cpu share
   while [ $((${#waiting[@]} + ${#running[@]})) -gt 0 ]; do
     later=()
     for number in "${waiting[@]}"; do
@@ -162,6 +198,13 @@ run_steps() {
     kind=${kinds[$number]}
     unset "running[$process]"
     count[$kind]=$((count[$kind] - 1))
+    if [ $status -ne 0 ] && [ $status -ne 77 ] && [ -n "${clocks[$number]:-}" ] && [ "${again[$number]:-0}" -lt 2 ] &&
+      share=$(disturbed "$number"); then
+      again[$number]=$((${again[$number]:-0} + 1))
+      waiting+=("$number")
+      echo "again   ${names[$number]}: it failed while others took $share of the machine: $(grep -m 1 '^FAILED' "$results/$number.log" | cut -c1-300)"
+      continue
+    fi
     left[$kind]=$((left[$kind] - 1))
     cpu=0
     [ ! -s "$results/$number.times" ] || cpu=$(cpu_ms "$results/$number.times")
