@@ -48,19 +48,24 @@ convoy_install() {
   return $status
 }
 
-# convoy_build PRESET [OPTION...]: configures, with options for CMake, and builds all, or the targets of the array convoy_wanted;
-# quiet unless something is wrong.
-convoy_wanted=()
+# convoy_build PRESET [OPTION...] [-- TARGET...]: configures, with options for CMake, and builds, without targets what the
+# preset names; quiet unless something is wrong.
 convoy_build() {
-  local log status=0
+  local preset=$1 options=() targets=() log status=0
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    options+=("$1")
+    shift
+  done
+  [ $# -lt 2 ] || targets=(--target "${@:2}")
   log=$(mktemp)
   (
     cd "$convoy_root"
-    cmake --preset "$@" && cmake --build --preset "$1" ${convoy_wanted[0]:+--target "${convoy_wanted[@]}"}
+    cmake --preset "$preset" "${options[@]}" && cmake --build --preset "$preset" "${targets[@]}"
   ) >"$log" 2>&1 || status=$?
   if [ $status -ne 0 ]; then
     tail -n 60 "$log" >&2
-    echo "build.sh: the $1 build failed" >&2
+    echo "build.sh: the $preset build failed" >&2
   else
     grep -h '^-- CUDA:' "$log" | sed 's/^-- //' || true
   fi

@@ -16,9 +16,7 @@ fi
 
 convoy_install "${convoy_packages[@]}"
 # What serves and asks, and neither tests nor benchmarks: half of the files that all has.
-# shellcheck disable=SC2034 # convoy_build reads it
-convoy_wanted=(server/all engine/all client/all kernels/all)
-convoy_build user
+convoy_build user -- server/all engine/all client/all kernels/all
 
 log=$(mktemp)
 build/bin/convoyd "$@" 2> >(tee "$log" >&2) &

@@ -6,17 +6,22 @@
 #   ./test.sh --all      what continuous integration leaves out, too:
 #                        - optimized CUDA kernels (CI, where no GPU is: not optimized; nothing runs them there)
 #                        - the analyzer without a limit for each function (CI: a limit, but for changed files)
+#                        - every unit test in the release build, too (CI: with the address sanitizer alone, but for the list
+#                          optimized_units below)
+#                        - integration tests that parse what strangers send in the release build, too (CI: with the address
+#                          sanitizer alone): those with "# sanitize: yes" in their heads
 #                        - integration tests under the address sanitizer that neither parse what strangers send nor break
-#                          anything: those with "# sanitize: all" in their heads
+#                          anything: those with "# sanitize: all" in their heads (CI: in the release build alone)
 #                        - clients of other servers that take long to install: scripts with "# all: WHY" in their heads
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
 #                        - emulated kernels on 100 random shapes (CI: on the written shapes)
-#                        - fuzzers for 60 seconds each (CI: 2, of models 20), that of the network for 5 minutes (CI: a minute)
+#                        - fuzzers for 60 seconds each, optimised (CI: not optimised, for 2 seconds, that of models for 80,000
+#                          inputs), that of the network for 5 minutes (CI: a minute)
 #                        - a worker killed 11 times in a minute under load (CI: 3 times), 100 versions of a model that take
 #                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
 #                          (CI: 500 of 5,000) and its accuracy with the model card
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
-# Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
+# Exit status 0 only if something ran and nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
 # GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -26,7 +31,7 @@ if [[ ${1:-} == --quick || ${1:-} == --all ]]; then
   shift
 fi
 if [[ ${1:-} == -* || $# -gt 1 ]]; then
-  sed -n '2,22s/^# //p' "$0" >&2
+  sed -n '2,/^set /s/^# //p' "$0" >&2
   exit 2
 fi
 pattern=${1:-}
@@ -73,23 +78,34 @@ clean_tidy() {
 }
 clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 
-# units BUILD NAME [without]: queues the Criterion programs of a build, the longest of them first and each suite of the tuner's
-# alone; without: those of the emulated GPU are left out, which may lie there from another run.
+# The Criterion programs of the emulated GPU, the longest of all first. Continuous integration builds them in release alone.
+emulated_units=(engine_cuda_tune engine_cuda_tune_own_clock emulated_backends emulation engine_cuda_runtime)
+# Those that show something else when what they test is optimised; continuous integration runs the others with the address
+# sanitizer alone. Loops of vectors, and the reference of a backend:
+optimized_units=("${emulated_units[@]}" engine_backends engine_cpu server_image)
+# Bounds of memory, which a sanitizer's own would hide:
+optimized_units+=(server_daemon_own_worker server_http_own_realloc server_security)
+
+# other_units BUILD: the Criterion programs of a build that are not the emulated GPU's.
+other_units() {
+  local program
+  for program in "$1"/tests/unit_*; do
+    program=${program##*/unit_}
+    [[ " ${emulated_units[*]} " == *" $program "* ]] || echo "$program"
+  done
+}
+
+# units BUILD NAME PROGRAM...: queues Criterion programs of a build, each suite of the tuner's alone.
 units() {
   local program suite
-  if [ "${3:-}" != without ]; then
-    for suite in cuda_tuner cuda_cache; do
-      unit works "$2/engine_cuda_tune/$suite" "$1/tests/unit_engine_cuda_tune" --filter "$suite/*"
-    done
-    unit works "$2/engine_cuda_tune_own_clock" "$1/tests/unit_engine_cuda_tune_own_clock"
-    unit works "$2/emulated_backends" "$1/tests/unit_emulated_backends"
-    unit works "$2/emulation" "$1/tests/unit_emulation"
-  fi
-  for program in "$1"/tests/unit_*; do
-    case $program in
-      */unit_engine_cuda_tune* | */unit_emulat*) ;;
-      *) unit works "$2/${program##*/unit_}" "$program" ;;
-    esac
+  for program in "${@:3}"; do
+    if [ "$program" = engine_cuda_tune ]; then
+      for suite in cuda_tuner cuda_cache; do
+        unit works "$2/$program/$suite" "$1/tests/unit_$program" --filter "$suite/*"
+      done
+    else
+      unit works "$2/$program" "$1/tests/unit_$program"
+    fi
   done
 }
 
@@ -104,7 +120,12 @@ integration() {
 queue_after_release() {
   local script name
   [ "$level" = all ] || step works style/tidy-changed clean_changes
-  units build unit
+  # shellcheck disable=SC2046 # words
+  if [ "$level" = ci ]; then
+    units build unit "${optimized_units[@]}"
+  else
+    units build unit "${emulated_units[@]}" $(other_units build)
+  fi
   if [ "$level" = quick ]; then
     integration integration/smoke tests/integration/test_smoke.sh
     return
@@ -114,7 +135,7 @@ queue_after_release() {
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
   for script in tests/integration/test_*.sh; do
-    [ "$level" = all ] || ! grep -q '^# all: ' "$script" || continue
+    [ "$level" = all ] || ! grep -qE '^# (all: |sanitize: *yes)' "$script" || continue
     name=${script##*/test_}
     integration "integration/${name%.sh}" "$script"
   done
@@ -124,10 +145,11 @@ queue_after_asan() {
   local script name
   [ "$level" != all ] ||
     step works asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --in-turns --shapes 15
-  units build-asan asan "$(in_ci without with)"
+  # shellcheck disable=SC2046 # words
+  units build-asan asan $(in_ci '' "${emulated_units[*]}") $(other_units build-asan)
   queue_fuzzers
   for script in tests/integration/test_*.sh; do
-    grep -qE "^# sanitize: *$(in_ci yes '(yes|all)')" "$script" || continue
+    grep -qE "^# sanitize: *$(in_ci '(yes|both)' '(yes|both|all)')" "$script" || continue
     name=${script##*/test_}
     integration "asan-integration/${name%.sh}" "$script" env CONVOY_BUILD=build-asan
   done
@@ -146,7 +168,8 @@ queue_after_tsan() {
 
 # A failure of this build is reported by each fuzzer, which builds what is missing.
 fuzz_targets=(multipart image onnx config keys traceparent proxy worker inference)
-build_fuzzers() { tests/fuzz/run.sh 0 "${fuzz_targets[@]}" >/dev/null || true; }
+fuzz() { CONVOY_FUZZ_LEVEL=$(in_ci 0 1) tests/fuzz/run.sh "$@"; }
+build_fuzzers() { fuzz 0 "${fuzz_targets[@]}" >/dev/null || true; }
 queue_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
@@ -157,11 +180,13 @@ queue_fuzzers() {
   done
 }
 queue_after_fuzzers() {
-  local target seconds
+  local target
   for target in "${fuzz_targets[@]}"; do
-    seconds=2
-    [ "$target" != onnx ] || seconds=20 # some 80,000 mutations
-    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci $seconds 60)" "$target"
+    if [ "$target" = onnx ] && [ "$level" != all ]; then
+      step last fuzz/onnx env CONVOY_FUZZ_RUNS=80000 CONVOY_FUZZ_LEVEL=0 tests/fuzz/run.sh 60 onnx
+    else
+      step last "fuzz/$target" fuzz "$(in_ci 2 60)" "$target"
+    fi
   done
 }
 
@@ -173,7 +198,9 @@ if [ "$level" != all ] && [ ! -e /dev/nvidiactl ] &&
   release_options=(-DCONVOY_UNOPTIMIZED_KERNELS=ON)
 fi
 [ "$level" != all ] || export CONVOY_WHOLE=1
-build waits release convoy_build release "${release_options[@]}"
+release_targets=(all units)
+[ "$level" != ci ] || release_targets=(all "${optimized_units[@]/#/unit_}")
+build waits release convoy_build release "${release_options[@]}" -- "${release_targets[@]}"
 if [ "$level" != quick ]; then
   build works asan convoy_build asan "-DCONVOY_EMULATION=$(in_ci OFF ON)"
   build works tsan convoy_build tsan

@@ -11,6 +11,7 @@ build=${2:-build}
   echo "pack.sh: $build/bin/convoy-backend-cuda.so is missing: build where nvcc is" >&2
   exit 1
 }
+cmake --build "$build" --target unit_engine_backends >/dev/null # ./build.sh leaves test programs out
 rm -rf "$pack"
 cmake --install "$build" --prefix "$pack" >/dev/null
 rm -rf "$pack"/lib/convoyd/{convoy-backend-cpu.so,libdnnl*,libgomp*,libOpenCL*} "$pack"/share

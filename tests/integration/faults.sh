@@ -8,15 +8,8 @@ slower=1
 # shellcheck disable=SC2034 # the tests use it
 if [[ $build == *san* ]]; then slower=8; fi
 
-# configure KEY=JSON...: writes $work/config.json, e.g. configure worker='{"hang_timeout_ms": 500}'.
-configure() {
-  local pair
-  {
-    printf '{"models": "models", "default_model": "cifar10-convnet"'
-    for pair in "$@"; do printf ', "%s": %s' "${pair%%=*}" "${pair#*=}"; done
-    printf '}\n'
-  } >"$work/config.json"
-}
+# configure KEY=JSON...: as in lib.sh, for the models that ship.
+configure() { write_configuration 'models="models"' 'default_model="cifar10-convnet"' "$@"; }
 
 # load NAME ARGUMENTS...: steady load in the background; its figures land in $work/NAME.json.
 load() {

@@ -1,9 +1,12 @@
 # shellcheck shell=bash
 # What the integration tests share. A test is a program test_NAME.sh: exit status 0 passed, 77 cannot run here
 # (its last line says why), anything else failed. CONVOY_BUILD names the build to test (default build).
-# Lines of its head say how test.sh runs it: "# sanitize: yes" also in build-asan, "# sanitize: all" there with
-# ./test.sh --all alone; "# timed: WHY" and "# alone: WHY" not
-# beside others, because of what it measures (tests/runner.sh). Without these it must not mind another one beside it.
+# Lines of its head say how test.sh runs it: "# timed: WHY" and "# alone: WHY" not beside others, because of what it measures
+# (tests/runner.sh): without these it must not mind another one beside it. In which builds:
+#   # sanitize: yes      in build-asan, in build with ./test.sh --all alone: it behaves in both alike
+#   # sanitize: both     in build and build-asan: it judges times, memory or modules that only one of them has
+#   # sanitize: all      in build, in build-asan with ./test.sh --all alone
+# Without such a line it runs in build alone.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
@@ -53,10 +56,10 @@ trap finish EXIT
 # until_true SECONDS COMMAND...: asks again and again; there is no event to wait for from the outside. The longer it waits the
 # more rarely: a curl takes 8 ms of processor time.
 until_true() {
-  local end=$((SECONDS + $1)) ms=20 pause
+  local end=$((${EPOCHREALTIME/[.,]/} + $1 * 1000000)) ms=20 pause # SECONDS may tick at once, and one second be none
   shift
   until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || return 1
+    [ "${EPOCHREALTIME/[.,]/}" -lt $end ] || return 1
     printf -v pause '0.%03d' $ms
     sleep "$pause"
     ms=$((ms < 200 ? ms * 5 / 4 : 200))
@@ -80,7 +83,7 @@ launch_as() {
   : >"$work/log"
   "$@" 2>"$work/log" &
   daemon=$!
-  until_true 20 listening || fail "convoyd did not listen within 20 s"
+  until_true 60 listening || fail "convoyd did not listen within 60 s"
   url=http://127.0.0.1:$port
 }
 
@@ -100,10 +103,10 @@ answer_to() {
 
 ready() { answer_to /v2/health/ready >/dev/null; }
 
-# start ARGUMENTS...: launch, then wait until it is ready.
+# start ARGUMENTS...: launch, then wait until it is ready. A sanitized worker that gets a tenth of a processor needs half a minute.
 start() {
   launch "$@"
-  until_true 30 ready || fail "convoyd was not ready within 30 s"
+  until_true 120 ready || fail "convoyd was not ready within 120 s"
 }
 
 # stop: SIGTERM; the daemon must end with status 0.
@@ -182,7 +185,8 @@ expect() {
 # configure KEY=JSON...: writes $work/config.json, e.g. configure 'http={"max_body_bytes": 1000}'. Like the command
 # line, what is not given has the built-in value, but for the time until a worker is taken for hanging: tests let workers stand
 # still, on machines that have much else to do.
-configure() {
+configure() { write_configuration "$@"; }
+write_configuration() {
   local pair comma='' patience='"hang_timeout_ms": 20000'
   [[ " $* " == *' worker='* ]] || set -- "$@" 'worker={}'
   {

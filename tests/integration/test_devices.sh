@@ -27,11 +27,11 @@ SCRIPT
   build=$work/tree
 fi
 
-# Batches of at most four, so that 32 connections fill more slots than one device takes. One model: each worker that dies
+# Batches of at most two, so that 16 connections fill more slots than one device takes. One model: each worker that dies
 # loads all again.
 mkdir "$work/small"
 cp -r models/$model "$work/small"
-json models/$model/config.json '__import__("json").dumps({**d, "batching": {"max_batch": 4}})' >"$work/small/$model/config.json"
+json models/$model/config.json '__import__("json").dumps({**d, "batching": {"max_batch": 2}})' >"$work/small/$model/config.json"
 
 worker_of() { pgrep -P "$daemon" -f -- "--device $1 "; }
 both_up() { [ "$(metric convoyd_worker_up)" = 2 ]; }
@@ -52,7 +52,7 @@ stop_both() {
   until_true 10 both_busy || fail "the devices are given nothing: $(sample convoyd_slots_in_use) slots are in use"
 }
 
-# answers FILE: 48 images of noise, 16 at a time, and what the network says to each.
+# answers FILE: 24 images of noise, 16 at a time, and what the network says to each.
 answers() {
   "$python" -S - "$url/v2/models/$model/infer" >"$1" <<'PYTHON' || fail "see above"
 import concurrent.futures, json, random, sys, urllib.request
@@ -66,7 +66,7 @@ def infer(number):
         return json.load(answer)["outputs"][0]["data"]
 
 with concurrent.futures.ThreadPoolExecutor(16) as crew:
-    print(json.dumps(list(crew.map(infer, range(48)))))
+    print(json.dumps(list(crew.map(infer, range(24)))))
 PYTHON
 }
 
@@ -90,13 +90,13 @@ import json, sys
 one, two = (json.load(open(name)) for name in sys.argv[1:])
 worst = max(abs(x - y) / max(map(abs, a)) for a, b in zip(one, two) for x, y in zip(a, b))
 print(f"{worst:.1e} apart at most")
-sys.exit(len(one) != 48 or len(two) != 48 or not worst < 5e-3) # batches differ, and the model may compute in fp16
+sys.exit(len(one) != 24 or len(two) != 24 or not worst < 5e-3) # batches differ, and the model may compute in fp16
 PYTHON
 echo "$(batches_of 0) batches on one, $(batches_of 1) on the other"
 for device in 0 1; do ran_since $device 0 || fail "device $device did nothing"; done
 
 echo "Workers killed under load, one device after the other: no request is lost."
-load killed --seconds 600 --connections 32
+load killed --seconds 600 --connections 16
 for device in 1 0; do
   until_true 30 ran_since $device "$(batches_of $device)" || fail "device $device does nothing under load"
   stop_both
@@ -114,7 +114,7 @@ all_answered killed 30000
 
 echo "A device that is lost for good: the other answers everything, also what was in flight."
 retried=$(metric convoyd_retried_images_total)
-load lost --seconds 600 --connections 32
+load lost --seconds 600 --connections 16
 until_true 30 ran_since 1 "$(batches_of 1)" || fail "device 1 does nothing under load"
 stop_both
 touch "$lost"
@@ -135,7 +135,7 @@ all_answered lost 30000
 echo "It comes back and computes again."
 rm "$lost"
 until_true 30 both_up || fail "it is not up again"
-load back --seconds 600 --connections 32
+load back --seconds 600 --connections 16
 until_true 30 ran_since 1 "$before" || fail "device 1 does nothing since it is back"
 kill -TERM "$load_pid"
 loaded back
@@ -186,7 +186,7 @@ grep -q "some of a model's devices are not there.*model=partly.*missing=9.*there
 
 echo "Its only device is lost: its images wait for that and get 503, the other models are served."
 touch "$lost"
-kill -KILL "$(worker_of 1)"
+kill -KILL "$(worker_of 1)" || fail "device 1 has no worker: $(pgrep -a -P "$daemon")"
 until_true 30 died 1 1 || fail "the worker's death was not noticed"
 expect 503 --data-binary @"$picture" "$url/v2/models/second/classify?timeout_ms=300"
 [ "$(classify both)" = "cuda:0 " ] || fail "both: $(classify both)"

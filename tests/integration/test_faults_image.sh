@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # timed: how long others wait while workers are replaced is judged by the clock
 # An image that kills the worker which runs it gets a 500, alone or as one of eight; everyone else is answered,
 # whatever the slots in flight and their size.

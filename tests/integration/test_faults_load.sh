@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # Workers that cannot start, that die while they load a model, and a model that kills them.
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
@@ -57,13 +57,14 @@ unset CONVOY_TEST_FAULT
 
 echo "Workers killed as soon as they are there, whatever they are at: no model is given up."
 launch
-deaths() { [ "$(grep -c 'worker died' "$work/log")" -ge "$1" ]; }
+# One that is killed before it has told the front what it is "cannot start".
+deaths() { [ "$(grep -cE 'worker (died|cannot start)' "$work/log")" -ge "$1" ]; }
 for round in 1 2 3 4; do
   until_true 10 workers || fail "round $round: no worker came"
   kill -KILL "$(workers | tail -n 1)"
   until_true 10 deaths $round || fail "round $round: the worker's death was not noticed"
   # Two deaths in a row while the model loads would be held against it.
-  until_true 20 ready || fail "round $round: not ready again: $(state_of cifar10-convnet)"
+  until_true 60 ready || fail "round $round: not ready again: $(state_of cifar10-convnet)"
   expect 200 --data-binary @$image "$url/classify"
 done
 stop
@@ -83,7 +84,7 @@ chmod 644 "$work/bin/convoy-worker.new"
 mv "$work/bin/convoy-worker.new" "$work/bin/convoy-worker"
 until_true 10 logged "cannot start $work/bin/convoy-worker: Permission denied" || fail "the mode is not named"
 chmod 755 "$work/bin/convoy-worker"
-until_true 10 ready || fail "not ready though convoy-worker is there now"
+until_true 60 ready || fail "not ready though convoy-worker is there now"
 expect 200 --data-binary @$image "$url/classify"
 stop
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # What someone new does wrong in the first five minutes: each message says what happened and what to do next.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"

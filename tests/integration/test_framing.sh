@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # Requests that a proxy may read otherwise, headers that are too large for the library, pages of other sites, a log that may
 # not grow: each is refused at once with a sentence, and nothing of it is left when the daemon stops.
 # shellcheck source=tests/integration/lib.sh
@@ -94,7 +94,7 @@ truncate -s 64M "$work/full" # the limit holds for the memory that worker and fr
 ) &
 daemon=$!
 url=http://127.0.0.1:$port
-until_true 30 ready || fail "convoyd was not ready"
+until_true 120 ready || fail "convoyd was not ready"
 expect 200 --data-binary @$image "$url/v2/models/cifar10-convnet/classify"
 [ "$(stat -c %s "$work/full")" = 67108864 ] || fail "the log grew"
 stop

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # Clients that go away, at every stage of a request, cost nothing that lasts: no descriptor, no place in the queue,
 # no slot, no memory.
 # shellcheck source=tests/integration/lib.sh

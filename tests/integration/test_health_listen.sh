@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # timed: no answer of health_listen may take two seconds, where a mistake costs it more than three
 # health_listen under attack and at the stop: clients that take all of it keep no other one waiting, readiness is 503 while the
 # daemon drains, it is closed last, and a full queue of strangers does not keep the daemon from ending.
@@ -147,7 +147,7 @@ echo "Descriptors are kept for it and for a new worker while both addresses are 
 configure 'default_model="cifar10-convnet"' 'http={"threads": 2}'
 launch_as prlimit --nofile=250 "$build/bin/convoyd" --listen 127.0.0.1:0 --health-listen 127.0.0.1:0 --backend null --config "$work/config.json"
 health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
-until_true 30 ready || fail "convoyd was not ready"
+until_true 120 ready || fail "convoyd was not ready"
 "$python" - "$url" "$health" $image "$(workers)" <<'PYTHON' || fail "see above"
 import os, signal, sys
 sys.path.insert(0, "tests/tools")

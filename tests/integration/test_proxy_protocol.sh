@@ -13,7 +13,7 @@ serve() {
   launch --backend null --config "$work/config.json" --health-listen 127.0.0.1:0
   health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
   served() { curl -fs -o /dev/null "$health/v2/health/ready"; }
-  until_true 30 served || fail "convoyd was not ready"
+  until_true 120 served || fail "convoyd was not ready"
 }
 
 serve

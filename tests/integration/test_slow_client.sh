@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: both
 # timed: others may not wait 0.9 s for a slow one
 # Clients that send, or take, a byte now and then are cut off at request_timeout_ms while others are served.
 # shellcheck source=tests/integration/lib.sh

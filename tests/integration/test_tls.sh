@@ -37,7 +37,7 @@ ready() { curl -fs --cacert "$work/authority.pem" -o /dev/null "$url/v2/health/r
 secure() {
   launch --backend null --config "$work/config.json"
   url=https://127.0.0.1:$port
-  until_true 30 ready || fail "convoyd was not ready within 30 s"
+  until_true 120 ready || fail "convoyd was not ready within 120 s"
 }
 tls_sample() { curl -fsS --cacert "$work/authority.pem" "$url/metrics" | awk -v name="$1 " 'index($0, name) == 1 { print $NF }'; }
 failures() { tls_sample "convoyd_tls_handshake_failures_total{reason=\"$1\"}"; }
@@ -159,7 +159,7 @@ friend=(--cacert "$work/authority.pem" --cert "$work/friend.pem" --key "$work/fr
 ready() { curl -fs "${friend[@]}" -o /dev/null "$url/v2/health/ready"; }
 tls_sample() { curl -fsS "$health/metrics" | awk -v name="$1 " 'index($0, name) == 1 { print $NF }'; }
 health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
-until_true 30 ready || fail "convoyd was not ready within 30 s"
+until_true 120 ready || fail "convoyd was not ready within 120 s"
 expect 200 "${friend[@]}" --data-binary @$image "$url/classify"
 curl -fsS -o /dev/null "$health/v2/health/live" || fail "health_listen is not plain HTTP"
 for version in 1.2 1.3; do
