@@ -36,8 +36,8 @@ static void send_channel(struct device_worker *worker)
         return;
     }
     convoy_worker_process_laid_out(&worker->process, worker->supervisor->backend);
-    worker->channel_unsent =
-        !send_or_log(worker, convoy_worker_command_channel(size), "channel", 0, worker->channel_unsent);
+    cJSON *message = convoy_worker_command_channel(size, worker->process.channel.turn);
+    worker->channel_unsent = !send_or_log(worker, message, "channel", 0, worker->channel_unsent);
 }
 
 static cJSON *message_of(const struct device_worker *worker, uint32_t number,

@@ -9,7 +9,8 @@
 #include <cjson/cJSON.h>
 
 /* CHANNEL: the slots are laid out and have this size. */
-cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size);
+/* turn: which area of outputs the worker is to use. */
+cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size, uint32_t turn);
 /* Whether the device may decode JPEG files for a model; FIRST: the model is loaded only when it does, or
  * cannot. */
 enum convoy_load_files { CONVOY_LOAD_NO_FILES, CONVOY_LOAD_FILES, CONVOY_LOAD_FILES_FIRST };

@@ -94,6 +94,7 @@ static int take_channel_over(struct convoy_worker_process *process,
         return convoy_fail(error, -EPROTO, "it has not mapped its channel yet");
     int code = convoy_channel_take_over(channel, channel->memory_fd, channel->doorbell_fd,
                                         &process->adopted_size, convoy_link_epoch(process->link), error);
+    channel->turn = message->hello.turn;
     process->adopting = code != 0;
     return code;
 }
