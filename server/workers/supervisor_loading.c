@@ -395,6 +395,8 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
             send_unload(worker, model);
         return;
     }
+    if (message->type == CONVOY_WORKER_FAILED && convoy_ending_excuses(worker, model, message->text))
+        return;
     worker->answered[message->model] = 1;
     if (message->type == CONVOY_WORKER_FAILED) {
         refuse(worker, model, message->text);

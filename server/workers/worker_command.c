@@ -144,6 +144,11 @@ cJSON *convoy_worker_command_unload(uint32_t number)
     return complete(message, 2);
 }
 
+cJSON *convoy_worker_command_memory(void)
+{
+    return complete(command("memory"), 1);
+}
+
 cJSON *convoy_worker_command_exit(void)
 {
     return complete(command("exit"), 1);

@@ -33,6 +33,8 @@ cJSON *convoy_worker_command_adopt(void);
  * new number. Adding fails when memory is out. */
 cJSON *convoy_worker_command_keep(void);
 bool convoy_worker_command_keep_add(cJSON *keep, uint32_t was, uint32_t is);
+/* MEMORY: how much of the device's memory is free, which something else than this worker has changed. */
+cJSON *convoy_worker_command_memory(void);
 /* EXIT: the worker ends. */
 cJSON *convoy_worker_command_exit(void);
 

@@ -19,10 +19,24 @@ struct convoy_worker_process_events {
     void (*message)(void *context, struct convoy_worker_process *process,
                     const struct convoy_worker_message *message);
     void (*finished_slots)(void *context, struct convoy_worker_process *process); /* the done doorbell rang */
-    /* The process has ended and all its messages were delivered (of a child that has its socket, too, and
-     * writes on, only the first MiB). reason: a short constant for the metric;
-     * text: a sentence. */
+    /* The process has ended, or is ending and may_leave() let it, and all its messages were delivered (of a
+     * child that has its socket, too, and writes on, only the first MiB). reason: a short constant for the
+     * metric; text: a sentence. */
     void (*gone)(void *context, struct convoy_worker_process *process, const char *reason, const char *text);
+    /* Whether another process may begin while the kernel ends this one, of which no thread runs any more:
+     * then gone() is called at once. NULL: never. */
+    bool (*may_leave)(void *context, const struct convoy_worker_process *process);
+    /* A process is dead that gone() was called for before. May be NULL. */
+    void (*left_gone)(void *context, struct convoy_worker_process *process);
+};
+
+/* A process that was followed by another one before it was dead. */
+struct convoy_worker_left {
+    bool exists;
+    uint32_t number; /* the link's for it */
+    pid_t pid;
+    uint64_t since_us;
+    uint64_t gone_us; /* when the last one was dead; 0: there was none */
 };
 
 struct convoy_worker_process {
@@ -36,6 +50,8 @@ struct convoy_worker_process {
     bool other_models;             /* the next process is for others than the one before: other memory */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
     struct convoy_worker_spares spares;
+    struct convoy_worker_left left;
+    bool other_outputs; /* the next process uses the other area of outputs */
 
     bool running;                         /* a process exists, or gone() was not called yet */
     uint64_t started_us;                  /* of this process */
@@ -51,8 +67,13 @@ struct convoy_worker_process {
     uv_poll_t doorbell;
     uv_idle_t brief_wait; /* active while the next ring is expected soon (brief_wait.h) */
     uint64_t rang_us;     /* when the doorbell rang last */
-    bool exited, ended;   /* exited: waited for; ended: its socket was read to its end, or is read no more */
-    int exit_status;      /* as waitpid(2) tells it */
+    bool exited,
+        ended; /* exited: waited for, or left; ended: its socket was read to its end, or is read no more */
+    bool left_early; /* it was left before it was dead */
+    bool was_spare;
+    uv_timer_t look; /* active while it was killed and is not dead: is it ending? */
+    uint64_t look_until_us;
+    int exit_status; /* as waitpid(2) tells it */
     int open_handles;
     struct convoy_line_reader lines; /* from the control socket */
 };
@@ -84,6 +105,8 @@ void convoy_worker_process_laid_out(struct convoy_worker_process *process, const
  * message NULL means that memory was out when it was made. Returns 0, -ENOMEM or another negative errno when
  * nothing was sent, and -ENOTCONN without a process. */
 int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
+/* Takes on what the front before has left (worker_process_left.c). Once, before a process is started. */
+void convoy_worker_process_adopt_left(struct convoy_worker_process *process);
 /* Sends SIGKILL; gone() follows. reason: the metric's label; a string constant. */
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason);
 /* Frees the channel. After the loop ended. */
