@@ -29,11 +29,11 @@ bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_mod
                            const char *reason)
 {
     const struct convoy_worker_left *left = &worker->process.left;
-    if (!left->exists && worker->loading_us >= left->gone_us)
+    if (!left->exists && (left->gone_us == 0 || worker->loading_us > left->gone_us))
         return false;
     say(worker, model, reason);
     if (!left->exists) { /* it went while the model was loaded */
-        worker->loading_us = left->gone_us;
+        worker->loading_us = left->gone_us + 1;
         convoy_loading_send(worker, model, UNSENT_LOAD_BESIDE);
     }
     return true;

@@ -193,6 +193,7 @@ static void end(void)
     folder_remove(&folder);
 }
 TestSuite(supervisor_loading, .init = begin, .fini = end);
+TestSuite(supervisor_ending, .init = begin, .fini = end);
 
 /* The worker says this line. */
 static void say(const char *line)
@@ -356,6 +357,54 @@ Test(supervisor_loading, a_model_that_kills_while_it_is_measured)
     cr_assert_str_eq(sent, "measure 1\n");
     say_measured(b, 3);
     cr_assert_str_eq(sent, "measure 1\nchannel\nload 1\n");
+}
+
+/* The worker before is gone, by the master's word. */
+static void left_is_gone(void)
+{
+    process->left.exists = false;
+    process->left.gone_us = convoy_now_us();
+    process->events->left_gone(process->context, process);
+}
+
+Test(supervisor_ending, what_does_not_fit_beside_the_worker_before_is_loaded_when_that_is_gone)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b");
+    load(a);
+    load(b);
+    process->left.exists = true;
+    say_hello();
+    say_measured(a, 3);
+    say_measured(b, 3);
+    say("{\"type\":\"attached\"}");
+    say("{\"type\":\"loading\",\"model\":0}");
+    say_loaded(a);
+    say("{\"type\":\"loading\",\"model\":1}");
+    say("{\"type\":\"failed\",\"model\":1,\"reason\":\"no memory\"}");
+    cr_assert_eq(b->state, CONVOY_MODEL_LOADING);
+    sent[0] = '\0';
+    left_is_gone();
+    cr_assert_str_eq(sent, "load beside 1\nmemory\n");
+    say("{\"type\":\"loading\",\"model\":1}");
+    say_loaded(b);
+    cr_assert_eq(b->state, CONVOY_MODEL_READY);
+}
+
+Test(supervisor_ending, what_does_not_fit_at_all_fails_all_the_same)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    process->left.exists = true;
+    say_hello();
+    say("{\"type\":\"loading\",\"model\":0}");
+    left_is_gone(); /* while it is loaded */
+    sent[0] = '\0';
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_str_eq(sent, "load 0\n");
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING);
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_FAILED);
+    cr_assert_null(strstr(sent + 1, "load"), "again and again");
 }
 
 Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
