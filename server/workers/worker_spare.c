@@ -190,7 +190,7 @@ static bool find_opened(char *said, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     char *rest = said, *line;
     bool found = false;
-    while (!found && (line = strsep(&rest, "\n")) != NULL && rest != NULL) {
+    while (!found && (line = strsep(&rest, "\n")) != NULL) {
         cJSON *message = cJSON_Parse(line);
         const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "type"));
         double available = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(message, "free"));

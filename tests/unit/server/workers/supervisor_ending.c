@@ -61,6 +61,7 @@ Test(supervisor_ending, half_of_the_memory_has_to_be_free)
 
 Test(supervisor_ending, what_is_no_memory_is_not_believed)
 {
+    says("{\"type\":\"memory\",\"free\":60,\"total\":100}\n");
     says("{\"type\":\"opened\",\"free\":1e300,\"total\":1e300}\n{\"type\":\"opened\",\"free\":60,\"total\":"
          "50}\n"
          "{\"type\":\"opened\",\"free\":-1,\"total\":50}\n{\"type\":\"opened\"}\nno JSON\n");
