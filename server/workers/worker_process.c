@@ -220,7 +220,7 @@ static void on_look(uv_timer_t *timer)
         process->left_early = process->other_outputs = true;
         convoy_worker_left_begin(process);
         end_handles(process);
-    } else if (state == CONVOY_PROCESS_NOT_VISIBLE || convoy_now_us() > process->look_until_us) {
+    } else if (convoy_now_us() > process->look_until_us) {
         uv_timer_stop(timer);
     }
 }

@@ -94,11 +94,18 @@ echo "Deaths count once."
 [ "$(sample 'convoyd_worker_restarts_total{device="cuda:0",reason="signal"}')" = 1 ] ||
   fail "$(curl -fsS "$url/metrics" | grep restarts_total)"
 
-echo "The end of the daemon, while a worker is ending."
-worker=$(living)
+echo "A front that crashes reads outputs where the worker writes them: not where a worker that is ending may."
+worker=$(living) next=$(spares | head -n 1)
 hold "$worker" last
 kill -KILL "$worker"
-until_true 20 replaced || fail "no worker"
+until_true 20 is_living "$next" || fail "the spare $next does not take the place: $(living)"
+classified
+kill -KILL "$(front)"
+until_true 20 ready || fail "no front"
+is_living "$next" || fail "another worker: $(living)"
+classified
+
+echo "The end of the daemon, while a worker is ending."
 kill -TERM "$daemon"
 without_front() { [ -z "$(front || true)" ]; }
 until_true 20 without_front || fail "the front waits for it"
