@@ -88,7 +88,7 @@ int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device,
     supervisor->workers[supervisor->worker_count++] = worker;
     if (device >= supervisor->device_count)
         supervisor->device_count = device + 1;
-    convoy_worker_process_adopt_left(&worker->process);
+    convoy_worker_left_adopt(&worker->process.left, supervisor->link, &settings, convoy_ending_gone, worker);
     if (!convoy_adopt_begin(worker))
         start_worker(worker);
     return 0;

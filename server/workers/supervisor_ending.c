@@ -39,11 +39,11 @@ bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_mod
     return true;
 }
 
-void convoy_ending_gone(void *context, struct convoy_worker_process *process)
+void convoy_ending_gone(void *context)
 {
     struct device_worker *worker = context;
     struct convoy_registry *registry = worker->supervisor->registry;
-    if (worker->supervisor->stopped != NULL || !process->running || !worker->said_hello)
+    if (worker->supervisor->stopped != NULL || !worker->process.running || !worker->said_hello)
         return;
     for (uint32_t i = 0; worker->supervisor->sized && i < convoy_registry_count(registry); i++) {
         const struct convoy_model_record *model = convoy_registry_at(registry, i);
@@ -51,5 +51,5 @@ void convoy_ending_gone(void *context, struct convoy_worker_process *process)
             convoy_placement_here(worker, model) && !convoy_quarantine_holds(worker, i))
             convoy_loading_send(worker, model, UNSENT_LOAD_BESIDE);
     }
-    (void)convoy_worker_process_send(process, convoy_worker_command_memory());
+    (void)convoy_worker_process_send(&worker->process, convoy_worker_command_memory());
 }

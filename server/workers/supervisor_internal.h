@@ -356,7 +356,7 @@ void convoy_spare_end(struct convoy_supervisor *supervisor);
 bool convoy_ending_may_leave(void *context, const struct convoy_worker_process *process);
 /* worker_process.h's left_gone(): its memory on the device is free. Models that did not fit beside it are
  * loaded. */
-void convoy_ending_gone(void *context, struct convoy_worker_process *process);
+void convoy_ending_gone(void *context);
 /* FAILED came. Whether that is no answer, because the model was to be loaded beside a process that is ending:
  * it is asked for again when that one is gone. A worker that fails again has no excuse. */
 bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_model_record *model,

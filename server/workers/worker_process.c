@@ -8,7 +8,6 @@
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
 #include "server/workers/worker_label.h"
-#include "server/workers/worker_process_left.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -218,7 +217,8 @@ static void on_look(uv_timer_t *timer)
         state = convoy_process_ending(process->pid);
     if (state == CONVOY_PROCESS_ENDS) {
         process->left_early = process->other_outputs = true;
-        convoy_worker_left_begin(process);
+        convoy_worker_left_begin(&process->left, process->link, &process->settings, process->number,
+                                 process->pid, process->events->left_gone, process->context);
         end_handles(process);
     } else if (convoy_now_us() > process->look_until_us) {
         uv_timer_stop(timer);

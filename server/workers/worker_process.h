@@ -6,6 +6,7 @@
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
 #include "server/master/link.h"
+#include "server/workers/worker_left.h"
 #include "server/workers/worker_message.h"
 #include "server/workers/worker_settings.h"
 #include "server/workers/worker_spare.h"
@@ -27,16 +28,7 @@ struct convoy_worker_process_events {
      * then gone() is called at once. NULL: never. */
     bool (*may_leave)(void *context, const struct convoy_worker_process *process);
     /* A process is dead that gone() was called for before. May be NULL. */
-    void (*left_gone)(void *context, struct convoy_worker_process *process);
-};
-
-/* A process that was followed by another one before it was dead. */
-struct convoy_worker_left {
-    bool exists;
-    uint32_t number; /* the link's for it */
-    pid_t pid;
-    uint64_t since_us;
-    uint64_t gone_us; /* when the last one was dead; 0: there was none */
+    convoy_worker_left_gone *left_gone;
 };
 
 struct convoy_worker_process {
@@ -105,8 +97,6 @@ void convoy_worker_process_laid_out(struct convoy_worker_process *process, const
  * message NULL means that memory was out when it was made. Returns 0, -ENOMEM or another negative errno when
  * nothing was sent, and -ENOTCONN without a process. */
 int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
-/* Takes on what the front before has left (worker_process_left.c). Once, before a process is started. */
-void convoy_worker_process_adopt_left(struct convoy_worker_process *process);
 /* Sends SIGKILL; gone() follows. reason: the metric's label; a string constant. */
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason);
 /* Frees the channel. After the loop ended. */

@@ -366,7 +366,7 @@ static void left_is_gone(void)
 {
     process->left.exists = false;
     process->left.gone_us = convoy_now_us();
-    process->events->left_gone(process->context, process);
+    process->events->left_gone(process->context);
 }
 
 Test(supervisor_ending, what_does_not_fit_beside_the_worker_before_is_loaded_when_that_is_gone)

@@ -77,10 +77,10 @@ static bool may_leave(void *context, const struct convoy_worker_process *of)
     return spare_waits && !of->left.exists;
 }
 
-static void on_left_gone(void *context, struct convoy_worker_process *of)
+static void on_left_gone(void *context)
 {
     (void)context;
-    cr_assert(!of->left.exists);
+    cr_assert(!process.left.exists);
     left_gone++;
 }
 
@@ -158,7 +158,7 @@ static void begin(void)
     convoy_worker_process_keep_spares(&process, "cuda", "on");
     has_started(2, &spare);
 }
-TestSuite(worker_process_left, .init = begin);
+TestSuite(worker_left, .init = begin);
 
 static void turn_once(void)
 {
@@ -221,7 +221,7 @@ static void spare_takes_place(void)
     cr_assert(process.running && process.was_spare && process.pid == spare.pid);
 }
 
-Test(worker_process_left, a_spare_takes_the_place_of_a_lost_worker_before_it_is_dead)
+Test(worker_left, a_spare_takes_the_place_of_a_lost_worker_before_it_is_dead)
 {
     say_lost(&first);
     until(&looks, LOOKS, "nothing looks at it");
@@ -244,7 +244,7 @@ Test(worker_process_left, a_spare_takes_the_place_of_a_lost_worker_before_it_is_
     end_all(2, &spare);
 }
 
-Test(worker_process_left, why_it_ends_is_not_known_yet)
+Test(worker_left, why_it_ends_is_not_known_yet)
 {
     close(first.control);
     end_threads(&first);
@@ -256,7 +256,7 @@ Test(worker_process_left, why_it_ends_is_not_known_yet)
     end_all(2, &spare);
 }
 
-Test(worker_process_left, one_that_hangs)
+Test(worker_left, one_that_hangs)
 {
     convoy_worker_process_kill(&process, "hang");
     end_threads(&first);
@@ -268,7 +268,7 @@ Test(worker_process_left, one_that_hangs)
     end_all(2, &spare);
 }
 
-Test(worker_process_left, the_second_one_waits_for_the_first_to_be_gone)
+Test(worker_left, the_second_one_waits_for_the_first_to_be_gone)
 {
     say_lost(&first);
     end_threads(&first);
@@ -292,7 +292,7 @@ Test(worker_process_left, the_second_one_waits_for_the_first_to_be_gone)
     end_all(3, &third);
 }
 
-Test(worker_process_left, without_a_spare_its_exit_is_waited_for)
+Test(worker_left, without_a_spare_its_exit_is_waited_for)
 {
     spare_waits = false;
     say_lost(&first);
@@ -308,7 +308,7 @@ Test(worker_process_left, without_a_spare_its_exit_is_waited_for)
     end_all(2, &spare);
 }
 
-Test(worker_process_left, one_that_proc_does_not_show)
+Test(worker_left, one_that_proc_does_not_show)
 {
     int status = 0;
     pid_t hidden = first.pid;
@@ -349,7 +349,7 @@ static void tell_worker(uint32_t number, const char *label)
     cr_assert(convoy_link_dispatch(to_master));
 }
 
-Test(worker_process_left, another_front_adopts_it_as_what_it_is)
+Test(worker_left, another_front_adopts_it_as_what_it_is)
 {
     struct convoy_channel_size found;
     char backend[CONVOY_BACKEND_BYTES];
@@ -360,8 +360,8 @@ Test(worker_process_left, another_front_adopts_it_as_what_it_is)
     tell_worker(7, "ending 0 of=*");
     tell_worker(8, "ending 1 of=*");
     cr_assert_null(convoy_worker_label_find(to_master, &process.settings, "auto", &found, backend));
-    convoy_worker_process_adopt_left(&process);
-    cr_assert(process.left.exists && process.left.number == 8);
+    convoy_worker_left_adopt(&process.left, to_master, &process.settings, on_left_gone, NULL);
+    cr_assert(process.left.exists && process.left.pid == first.pid);
     convoy_link_kill_rest(to_master);
     cr_assert(receive(CONVOY_PACKET_KILL, 7), "one of another device is taken for its own");
     cr_assert_eq(convoy_packet_tell(master, CONVOY_PACKET_EXITED, 8, SIGKILL), 0);
