@@ -9,8 +9,7 @@
  *     convoy_channel_take_done()  <-- completion ring --   convoy_channel_finish()
  *
  * Layout of the memfd; every part begins on a page of its own:
- *     header with both rings | slot headers | slot reports | class maps | slot 0: rows, outputs, outputs |
- * ...
+ *     header with both rings | slot headers | slot reports | class maps | slot 0: rows, 2 x outputs | ...
  *
  * At any time a slot serves one model and one layout of rows (engine/base/input_layout.h). Its rows lie
  * input_stride bytes apart, its outputs output_stride bytes apart; both are multiples of CONVOY_SLOT_ALIGN.

@@ -42,10 +42,12 @@ bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_mod
 void convoy_ending_gone(void *context)
 {
     struct device_worker *worker = context;
-    struct convoy_registry *registry = worker->supervisor->registry;
-    if (worker->supervisor->stopped != NULL || !worker->process.running || !worker->said_hello)
+    const struct convoy_supervisor *supervisor = worker->supervisor;
+    struct convoy_registry *registry = supervisor->registry;
+    if (supervisor->stopped != NULL || !worker->process.running || !worker->said_hello)
         return;
-    for (uint32_t i = 0; worker->supervisor->sized && i < convoy_registry_count(registry); i++) {
+    bool measures = supervisor->measurer != NULL && !supervisor->sized; /* nothing is loaded before */
+    for (uint32_t i = 0; !measures && i < convoy_registry_count(registry); i++) {
         const struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (convoy_loading_waits(worker, i) && !convoy_loading_is_asked(worker, i) &&
             convoy_placement_here(worker, model) && !convoy_quarantine_holds(worker, i))

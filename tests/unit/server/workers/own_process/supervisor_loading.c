@@ -392,6 +392,32 @@ Test(supervisor_ending, what_does_not_fit_beside_the_worker_before_is_loaded_whe
     cr_assert_eq(b->state, CONVOY_MODEL_READY);
 }
 
+/* A front that has just adopted what the one before has left: slots have no size yet. */
+Test(supervisor_ending, a_model_that_is_not_measured_is_loaded_again_too)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    process->left.exists = true;
+    say_hello();
+    say("{\"type\":\"loading\",\"model\":0}");
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING);
+    sent[0] = '\0';
+    left_is_gone();
+    cr_assert_str_eq(sent, "load 0\nmemory\n");
+}
+
+Test(supervisor_ending, while_models_are_measured_none_is_loaded)
+{
+    load(add_model("a"));
+    load(add_model("b"));
+    process->left.exists = true;
+    say_hello();
+    sent[0] = '\0';
+    left_is_gone();
+    cr_assert_str_eq(sent, "memory\n");
+}
+
 /* Whether the next spare is started now. */
 static bool starts_spare(void)
 {
