@@ -10,8 +10,8 @@
 enum convoy_process_ending {
     CONVOY_PROCESS_RUNS,       /* some thread may go on */
     CONVOY_PROCESS_ENDS,       /* no thread of it returns to its program, ever */
-    CONVOY_PROCESS_NOT_VISIBLE /* it cannot be told: /proc does not show it, it has very many threads, or it
-                                  is gone */
+    CONVOY_PROCESS_NOT_VISIBLE /* it cannot be told: /proc does not show it (hidepid), it has very many
+                                  threads, or it is gone */
 };
 
 /* Looks at every thread of the process in /proc, twice: threads may start each other while one looks. Send

@@ -104,7 +104,8 @@ until_true 20 ends "$third" || fail "it lives"
 release second
 until_true 20 gone "$next" 1 || fail "the end of the second is not told"
 release third
-replaced() { [ -n "$(living)" ] && [ "$(living)" != "$third" ]; }
+replaced() { [ -n "$(living)" ] && [ "$(living)" != "$worker" ]; }
+worker=$third
 until_true 20 replaced || fail "no worker"
 classified
 two_spares
@@ -125,11 +126,24 @@ until_true 20 ready || fail "no front"
 is_living "$next" || fail "another worker: $(living)"
 for _ in {1..8}; do classified ship; done # each slot has outputs of trucks in both areas
 
+echo "When the worker that was replaced is gone, the device's memory is looked at again, and spares come."
+questions() { sample 'convoyd_cuda_calls_total{device="cuda:0",call="cudaMemGetInfo"}'; }
+asked_before=$(questions)
+asked_again() { [ "$(questions)" = $((asked_before + 1)) ]; }
+release last
+until_true 20 gone "$worker" 1 || fail "its end is not told"
+until_true 20 asked_again || fail "$asked_before questions before, $(questions) now"
+two_spares
+
 echo "The end of the daemon, while a worker is ending."
+worker=$(living)
+hold "$worker" end
+kill -KILL "$worker"
+until_true 20 replaced || fail "no worker"
 kill -TERM "$daemon"
 without_front() { [ -z "$(front || true)" ]; }
 until_true 20 without_front || fail "the front waits for it"
-release last
+release end
 status=0
 wait "$daemon" || status=$?
 daemon=
