@@ -36,8 +36,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      9 /* raised with each change of this file or of a layout's number */
-#define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
+#define CONVOY_BACKEND_ABI      10 /* raised with each change of this file or of a layout's number */
+#define CONVOY_MAX_U8_CHANNELS  4  /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
 /* May a backend time kernels on the device, and may it use times that it measured in earlier runs? */
@@ -50,6 +50,7 @@ enum convoy_tuning {
 struct convoy_device; /* defined by each backend, as is the next */
 struct convoy_net;    /* a loaded network */
 struct convoy_net_info;
+struct convoy_device_memory;
 
 /* How a device is opened. All zero suffices to check a model. The backend copies the strings that it keeps.
  * The callbacks may be NULL; the backend calls them with `context`, on the compute thread, from inside
@@ -61,8 +62,8 @@ struct convoy_open_options {
     bool health;      /* health() will be called */
     bool pixels_only; /* no job of JPEG files will come */
     /* If not NULL: open() may call it once, when the device is opened and before it reads files, logs or
-     * watches the device's health. The process may stay in there for days. */
-    void (*opened)(void *context);
+     * watches the device's health. The process may stay in there for days. memory: as memory() tells it. */
+    void (*opened)(void *context, const struct convoy_device_memory *memory);
     void *context;
     /* A line for the log. level: "debug", "info", "warning" or "error". Any thread. */
     void (*log)(void *context, const char *level, const char *text);

@@ -63,6 +63,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     int count = 0, driver = 0;
     struct cudaDeviceProp properties;
     struct convoy_error no_decoder;
+    struct convoy_device_memory memory;
     struct convoy_device *device = calloc(1, sizeof(*device));
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
@@ -93,7 +94,9 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     if (!failed)
         failed = make_marks(device, error);
     if (!failed && options->opened != NULL)
-        options->opened(options->context); /* what was slow is done; what follows is to be of now */
+        failed = convoy_cuda_memory(device, &memory, error);
+    if (!failed && options->opened != NULL)
+        options->opened(options->context, &memory); /* what was slow is done; what follows is to be of now */
     if (!failed)
         failed = convoy_cuda_cache_open(&device->cache, &device->gpu, options->cache_dir, properties.name,
                                         driver, error);

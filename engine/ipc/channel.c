@@ -62,7 +62,7 @@ static size_t data_offset(uint32_t slots)
 
 static size_t slot_stride(const struct convoy_channel_size *size)
 {
-    return round_to_page(size->input_bytes) + round_to_page(size->output_bytes);
+    return round_to_page(size->input_bytes) + 2 * round_to_page(size->output_bytes);
 }
 
 static size_t total_bytes(const struct convoy_channel_size *size)
@@ -279,6 +279,11 @@ void convoy_channel_reset(struct convoy_channel *channel)
     channel->submit_head = 0;
 }
 
+void convoy_channel_exchange_outputs(struct convoy_channel *channel)
+{
+    channel->turn = 1 - channel->turn;
+}
+
 struct convoy_slot *convoy_channel_slot(const struct convoy_channel *channel, uint32_t slot)
 {
     return (struct convoy_slot *)((uint8_t *)channel->base + slots_offset()) + slot;
@@ -303,7 +308,8 @@ uint8_t *convoy_channel_rows(const struct convoy_channel *channel, uint32_t slot
 
 uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t slot)
 {
-    return convoy_channel_rows(channel, slot) + round_to_page(channel->size.input_bytes);
+    return convoy_channel_rows(channel, slot) + round_to_page(channel->size.input_bytes) +
+           channel->turn * round_to_page(channel->size.output_bytes);
 }
 
 static void ring_doorbell(int fd)

@@ -9,11 +9,18 @@
  *     convoy_channel_take_done()  <-- completion ring --   convoy_channel_finish()
  *
  * Layout of the memfd; every part begins on a page of its own:
- *     header with both rings | slot headers | slot reports | class maps | slot 0: rows, outputs | slot 1: ...
+ *     header with both rings | slot headers | slot reports | class maps | slot 0: rows, 2 x outputs | ...
  *
  * At any time a slot serves one model and one layout of rows (engine/base/input_layout.h). Its rows lie
  * input_stride bytes apart, its outputs output_stride bytes apart; both are multiples of CONVOY_SLOT_ALIGN.
  * The outputs of a row are float32, all of the model's outputs one after the other.
+ *
+ * Each slot has two areas for outputs, of which one is in use (struct convoy_channel's `turn`). A device may
+ * copy outputs into a dead worker's area for as long as its driver has not taken down what that process had
+ * opened. When another worker is to begin before that, the front exchanges the areas: what the dead one's
+ * device writes late reaches no answer. The turn is told on the control socket and is nowhere in this memory,
+ * which devices can write. Outputs are all that a device writes here: reports, class maps, rings and the
+ * count of progress are written by the worker's threads, and rows are only read.
  *
  * Who writes what: only the front writes slot headers and the submission ring; only the worker writes
  * outputs, reports, class maps, the completion ring and the count of progress.
@@ -50,7 +57,7 @@
 /* Raised with each change of what lies in the memory, of a layout's number or of the control socket's
  * messages. tests/next_abi builds programs that have another one. */
 #ifndef CONVOY_CHANNEL_ABI
-#define CONVOY_CHANNEL_ABI 5
+#define CONVOY_CHANNEL_ABI 6
 #endif
 #define CONVOY_MAX_SLOTS      64
 #define CONVOY_MAX_MODELS     1024        /* a slot's model number is below */
@@ -103,7 +110,7 @@ struct convoy_done {
 struct convoy_channel_size {
     uint32_t slots;        /* 1 to CONVOY_MAX_SLOTS */
     uint64_t input_bytes;  /* for rows, in each slot */
-    uint64_t output_bytes; /* for outputs, in each slot */
+    uint64_t output_bytes; /* for outputs, in each slot twice */
 };
 
 /* One end of a channel. */
@@ -113,6 +120,7 @@ struct convoy_channel {
     int worker_doorbell_fd;     /* the front's end: the worker's socket until it is handed over; else -1 */
     void *base;                 /* NULL until laid out or attached */
     size_t bytes;
+    uint32_t turn; /* which area of outputs is in use, 0 or 1. The worker's end: as it was told */
     uint32_t done_head, submit_head; /* the consumer's own positions, which the other end cannot change */
     uint32_t first_generation;       /* the front's end: generations of its submissions are above */
 };
@@ -147,6 +155,11 @@ void convoy_channel_destroy(struct convoy_channel *channel);
 /* Front, while no worker runs: drops the submissions and completions of the worker that died. */
 void convoy_channel_reset(struct convoy_channel *channel);
 
+/* Front: the next worker writes outputs into the other area than the one before, whose threads have ended but
+ * whose device may still write. The area must not be that of another such worker. Take what the one before
+ * has finished first: its outputs are not found any more. */
+void convoy_channel_exchange_outputs(struct convoy_channel *channel);
+
 /* Front, while no worker runs: makes another doorbell, for the next worker. doorbell_fd keeps its number, so
  * other threads may ring meanwhile; it must not be watched at that moment. */
 int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error);
@@ -167,6 +180,7 @@ struct convoy_slot_report *convoy_channel_report(const struct convoy_channel *ch
 /* CONVOY_MAX_CLASS_MAP values, of which report's map_height x map_width are written, row after row. */
 float *convoy_channel_class_map(const struct convoy_channel *channel, uint32_t slot);
 uint8_t *convoy_channel_rows(const struct convoy_channel *channel, uint32_t slot);
+/* In the area that is in use. */
 uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t slot);
 
 /* --- rings; none of these waits --- */

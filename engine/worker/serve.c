@@ -192,12 +192,14 @@ static void attach(struct convoy_worker *worker, const cJSON *command)
     struct convoy_channel_size size = {.slots = (uint32_t)convoy_worker_number(command, "slots"),
                                        .input_bytes = convoy_worker_number(command, "input_bytes"),
                                        .output_bytes = convoy_worker_number(command, "output_bytes")};
+    uint64_t turn = convoy_worker_number(command, "turn");
     if (worker->attached)
         return;
     if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL, &size, &error) != 0 ||
         worker->device.backend->attach(worker->device.device, worker->channel.base, worker->channel.bytes,
                                        &error) != 0)
         convoy_worker_lose_device(worker, &error);
+    worker->channel.turn = turn == 1;
     worker->attached = true;
     cJSON *answer = cJSON_CreateObject();
     cJSON_AddStringToObject(answer, "type", "attached");
@@ -218,6 +220,8 @@ static void handle_command(struct convoy_worker *worker, const cJSON *command)
         unload(worker, (uint32_t)model);
     else if (strcmp(type, "channel") == 0)
         attach(worker, command);
+    else if (strcmp(type, "memory") == 0)
+        convoy_worker_send_memory(worker);
     else if (strcmp(type, "adopt") == 0)
         convoy_worker_adopt(worker);
     else if (strcmp(type, "keep") == 0)
@@ -381,7 +385,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         convoy_worker_confine_early();
     if (spare)
         convoy_worker_begin_spare(&worker);
-    with_callbacks.opened = convoy_worker_wait_as_spare;
+    with_callbacks.opened = spare ? convoy_worker_wait_as_spare : NULL;
     worker.cores = convoy_cores(); /* before confinement */
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
@@ -392,7 +396,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         convoy_control_send(&worker.control, message);
         return CONVOY_EXIT_NO_DEVICE;
     }
-    convoy_worker_wait_as_spare(&worker); /* where the backend did not */
+    convoy_worker_wait_as_spare(&worker, NULL); /* where the backend did not */
     if (notice.message[0] != '\0')
         convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
     convoy_control_send(&worker.control, convoy_worker_hello(&worker));

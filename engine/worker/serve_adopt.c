@@ -53,6 +53,7 @@ void convoy_worker_adopt(struct convoy_worker *worker)
     convoy_control_cut(&worker->control);
     cJSON *hello = convoy_worker_hello(worker);
     cJSON_AddBoolToObject(hello, "attached", worker->attached);
+    cJSON_AddNumberToObject(hello, "turn", worker->channel.turn);
     convoy_control_send(&worker->control, hello);
     for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++) {
         if (worker->nets[model].net == NULL || worker->nets[model].told == NULL)

@@ -171,9 +171,10 @@ int convoy_worker_behind_wait_ms(const struct convoy_worker *worker);
 
 /* A spare, while it has one thread: it ends with the process that started it. */
 void convoy_worker_begin_spare(struct convoy_worker *worker);
-/* backend.h's opened(). A spare waits there, for as long as it takes, until the front writes to the control
- * socket, and is a worker from then on. The process ends when front and master have closed the socket. */
-void convoy_worker_wait_as_spare(void *context);
+/* backend.h's opened(). A spare says "opened", with the device's memory unless that is NULL, and waits, for
+ * as long as it takes, until the front writes to the control socket. It is a worker from then on. The process
+ * ends when front and master have closed the socket. */
+void convoy_worker_wait_as_spare(void *context, const struct convoy_device_memory *memory);
 
 /* Waits until no job is in flight. */
 void convoy_worker_collect_all(struct convoy_worker *worker);

@@ -19,12 +19,24 @@ void convoy_worker_begin_spare(struct convoy_worker *worker)
     prctl(PR_SET_NAME, SPARE_NAME, 0, 0, 0);
 }
 
-void convoy_worker_wait_as_spare(void *context)
+/* A front looks at it before it takes a spare, and a front that does not know it passes it by. */
+static void say_opened(struct convoy_worker *worker, const struct convoy_device_memory *memory)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "opened");
+    cJSON_AddNumberToObject(message, "free", (double)memory->free);
+    cJSON_AddNumberToObject(message, "total", (double)memory->total);
+    convoy_control_send(&worker->control, message);
+}
+
+void convoy_worker_wait_as_spare(void *context, const struct convoy_device_memory *memory)
 {
     struct convoy_worker *worker = context;
     if (!worker->is_spare)
         return;
     worker->is_spare = false;
+    if (memory != NULL)
+        say_opened(worker, memory);
     struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};
     while (poll(&socket, 1, -1) < 0 && errno == EINTR)
         ;

@@ -88,6 +88,7 @@ int convoy_supervisor_add(struct convoy_supervisor *supervisor, uint32_t device,
     supervisor->workers[supervisor->worker_count++] = worker;
     if (device >= supervisor->device_count)
         supervisor->device_count = device + 1;
+    convoy_worker_left_adopt(&worker->process.left, supervisor->link, &settings, convoy_ending_gone, worker);
     if (!convoy_adopt_begin(worker))
         start_worker(worker);
     return 0;
@@ -390,7 +391,8 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
     supervisor->config = config;
     supervisor->registry = registry;
     supervisor->metrics = metrics;
-    supervisor->events = (struct convoy_worker_process_events){on_message, on_finished_slots, on_gone};
+    supervisor->events = (struct convoy_worker_process_events){on_message, on_finished_slots, on_gone,
+                                                               convoy_ending_may_leave, convoy_ending_gone};
     supervisor->on_restart = on_restart;
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s",
              convoy_backend_choice_text(config->backend));

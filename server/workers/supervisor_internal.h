@@ -1,7 +1,8 @@
 /* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_canary.c,
  * supervisor_measure.c, supervisor_placement.c, supervisor_per_model.c, supervisor_heartbeat.c,
- * supervisor_watch.c, supervisor_files.c, supervisor_adopt.c, supervisor_spare.c, supervisor_health.c and
- * supervisor_stop.c share. All of it belongs to the control loop, except the atomics. */
+ * supervisor_watch.c, supervisor_files.c, supervisor_adopt.c, supervisor_spare.c, supervisor_ending.c,
+ * supervisor_health.c and supervisor_stop.c share. All of it belongs to the control loop, except the atomics.
+ */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
@@ -347,6 +348,19 @@ void convoy_adopt_forget(struct device_worker *worker);
 void convoy_spare_keep(struct device_worker *worker, uint64_t now);
 /* Ends all. None is started while the daemon drains. */
 void convoy_spare_end(struct convoy_supervisor *supervisor);
+
+/* ---- supervisor_ending.c: a spare takes the place of a worker that is ending and not dead ---- */
+
+/* worker_process.h's may_leave(): where a spare has opened the device, of whose memory more than half was
+ * free. One at a time: a worker that dies meanwhile is waited for until the one before is gone. */
+bool convoy_ending_may_leave(void *context, const struct convoy_worker_process *process);
+/* worker_process.h's left_gone(): its memory on the device is free. Models that did not fit beside it are
+ * loaded. */
+void convoy_ending_gone(void *context);
+/* FAILED came. Whether that is no answer, because the model was to be loaded beside a process that is ending:
+ * it is asked for again when that one is gone. A worker that fails again has no excuse. */
+bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_model_record *model,
+                           const char *reason);
 
 /* ---- supervisor_stop.c: every worker is told to exit, and killed when it does not ---- */
 

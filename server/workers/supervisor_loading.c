@@ -36,8 +36,8 @@ static void send_channel(struct device_worker *worker)
         return;
     }
     convoy_worker_process_laid_out(&worker->process, worker->supervisor->backend);
-    worker->channel_unsent =
-        !send_or_log(worker, convoy_worker_command_channel(size), "channel", 0, worker->channel_unsent);
+    cJSON *message = convoy_worker_command_channel(size, worker->process.channel.turn);
+    worker->channel_unsent = !send_or_log(worker, message, "channel", 0, worker->channel_unsent);
 }
 
 static cJSON *message_of(const struct device_worker *worker, uint32_t number,
@@ -395,6 +395,8 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
             send_unload(worker, model);
         return;
     }
+    if (message->type == CONVOY_WORKER_FAILED && convoy_ending_excuses(worker, model, message->text))
+        return;
     worker->answered[message->model] = 1;
     if (message->type == CONVOY_WORKER_FAILED) {
         refuse(worker, model, message->text);

@@ -11,11 +11,22 @@
 #define LEAST_BYTES (UINT64_C(4) << 30) /* free on the device, of which a spare takes a CUDA context */
 #define SLOW_OPEN   "cuda"              /* the backend whose devices take long to open */
 
-/* Not while kernels are timed, which opening a device may disturb, nor while the worker starts. */
+static bool has_loaded_all(const struct device_worker *worker)
+{
+    for (uint32_t i = 0; i < convoy_registry_count(worker->supervisor->registry); i++)
+        if (convoy_loading_waits(worker, i))
+            return false;
+    return worker->loading == NO_MODEL;
+}
+
+/* Not while kernels are timed, which opening a device may disturb, nor while the worker starts or another
+ * process ends. Behind one that was a spare the next one comes when its models are loaded: an image that
+ * kills workers kills several, until it is found. */
 static bool is_quiet(const struct device_worker *worker, uint64_t now)
 {
-    return worker->up && worker->loading == NO_MODEL && !worker->preparing && !worker->adopting &&
-           now - worker->up_us > SERVED_US && strcmp(worker->phase, "running") == 0;
+    return worker->up && has_loaded_all(worker) && !worker->preparing && !worker->adopting &&
+           !worker->process.left.exists && (worker->process.was_spare || now - worker->up_us > SERVED_US) &&
+           strcmp(worker->phase, "running") == 0;
 }
 
 void convoy_spare_keep(struct device_worker *worker, uint64_t now)

@@ -21,13 +21,14 @@ static cJSON *complete(cJSON *message, int members)
     return NULL;
 }
 
-cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size)
+cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size, uint32_t turn)
 {
     cJSON *message = command("channel");
     cJSON_AddNumberToObject(message, "slots", size->slots);
     cJSON_AddNumberToObject(message, "input_bytes", (double)size->input_bytes);
     cJSON_AddNumberToObject(message, "output_bytes", (double)size->output_bytes);
-    return complete(message, 4);
+    cJSON_AddNumberToObject(message, "turn", turn);
+    return complete(message, 5);
 }
 
 /* What decides the input's shape: three members. */
@@ -141,6 +142,11 @@ cJSON *convoy_worker_command_unload(uint32_t number)
     cJSON *message = command("unload");
     cJSON_AddNumberToObject(message, "model", number);
     return complete(message, 2);
+}
+
+cJSON *convoy_worker_command_memory(void)
+{
+    return complete(command("memory"), 1);
 }
 
 cJSON *convoy_worker_command_exit(void)

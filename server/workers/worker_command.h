@@ -9,7 +9,8 @@
 #include <cjson/cJSON.h>
 
 /* CHANNEL: the slots are laid out and have this size. */
-cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size);
+/* turn: which area of outputs the worker is to use. */
+cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size, uint32_t turn);
 /* Whether the device may decode JPEG files for a model; FIRST: the model is loaded only when it does, or
  * cannot. */
 enum convoy_load_files { CONVOY_LOAD_NO_FILES, CONVOY_LOAD_FILES, CONVOY_LOAD_FILES_FIRST };
@@ -32,6 +33,8 @@ cJSON *convoy_worker_command_adopt(void);
  * new number. Adding fails when memory is out. */
 cJSON *convoy_worker_command_keep(void);
 bool convoy_worker_command_keep_add(cJSON *keep, uint32_t was, uint32_t is);
+/* MEMORY: how much of the device's memory is free, which something else than this worker has changed. */
+cJSON *convoy_worker_command_memory(void);
 /* EXIT: the worker ends. */
 cJSON *convoy_worker_command_exit(void);
 

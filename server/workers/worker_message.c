@@ -269,6 +269,8 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
     if (message->hello.device_count > CONVOY_MAX_DEVICES)
         message->hello.device_count = CONVOY_MAX_DEVICES;
     message->hello.attached = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "attached"));
+    if (message->hello.attached && (code = small(json, "turn", 0, 1, &message->hello.turn, error)) != 0)
+        return code;
     if (cJSON_HasObjectItem(json, "jpeg_jobs") &&
         (code = small(json, "jpeg_jobs", 0, CONVOY_MAX_SLOTS, &message->hello.files_ahead, error)) != 0)
         return code;

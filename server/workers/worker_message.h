@@ -55,6 +55,7 @@ struct convoy_worker_message {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
         bool attached;        /* of a worker that is adopted: it has mapped its channel */
+        uint32_t turn;        /* then: the area of outputs that it writes to, 0 or 1 */
         uint32_t files_ahead; /* slots of JPEG files that it takes besides streams; 0: it decodes none */
     } hello;
     struct {

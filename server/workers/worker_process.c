@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
 #include "engine/base/log.h"
+#include "server/workers/process_ending.h"
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
 #include "server/workers/worker_label.h"
@@ -13,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
+#define LOOK_MS    2          /* how often it is looked whether a process that was killed is ending */
+#define LOOK_US    10000000u  /* and for how long: then its exit is waited for */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
                                   const struct convoy_worker_settings *settings, uint32_t model_count,
@@ -43,15 +45,14 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
 static void report_gone(struct convoy_worker_process *process)
 {
     char text[CONVOY_ERROR_BYTES + 64];
-    const char *reason = "exit";
+    const char *reason = "unknown";
     if (!process->exited || !process->ended || process->open_handles > 0)
         return;
-    if (WIFSIGNALED(process->exit_status)) {
-        reason = "signal";
-        snprintf(text, sizeof text, "killed by signal %d (%s)", WTERMSIG(process->exit_status),
-                 strsignal(WTERMSIG(process->exit_status)));
+    if (process->left_early) {
+        snprintf(text, sizeof text, "it is ending: the log says how when it is gone");
     } else {
-        snprintf(text, sizeof text, "exit status %d", WEXITSTATUS(process->exit_status));
+        reason = WIFSIGNALED(process->exit_status) ? "signal" : "exit";
+        convoy_worker_exit_text(process->exit_status, text, sizeof text);
     }
     if (process->lost_reason[0] != '\0') {
         reason = "lost";
@@ -70,13 +71,25 @@ static void on_handle_closed(uv_handle_t *handle)
     report_gone(process);
 }
 
+static void on_look(uv_timer_t *timer);
+
+/* Nothing of a process that is being ended is waited for but its end: in the driver that may take long. */
+static void kill_and_look(struct convoy_worker_process *process)
+{
+    convoy_link_kill(process->link, process->number);
+    if (process->events->may_leave == NULL || uv_is_active((uv_handle_t *)&process->look))
+        return;
+    process->look_until_us = convoy_now_us() + LOOK_US;
+    uv_timer_start(&process->look, on_look, 0, LOOK_MS);
+}
+
 static void on_socket_end(struct convoy_worker_process *process)
 {
     process->ended = true;
     uv_close((uv_handle_t *)&process->control, on_handle_closed);
     /* A worker that closes its socket but lives on would never be replaced. */
     if (!process->exited)
-        convoy_link_kill(process->link, process->number);
+        kill_and_look(process);
 }
 
 static void kill_for_protocol(struct convoy_worker_process *process, const char *reason)
@@ -94,6 +107,7 @@ static int take_channel_over(struct convoy_worker_process *process,
         return convoy_fail(error, -EPROTO, "it has not mapped its channel yet");
     int code = convoy_channel_take_over(channel, channel->memory_fd, channel->doorbell_fd,
                                         &process->adopted_size, convoy_link_epoch(process->link), error);
+    channel->turn = message->hello.turn;
     process->adopting = code != 0;
     return code;
 }
@@ -105,9 +119,11 @@ static bool handle_message(struct convoy_worker_process *process, cJSON *json, s
     bool sound = convoy_worker_message_read(json, process->model_count, &message, error) == 0;
     if (sound && message.type == CONVOY_WORKER_HELLO && process->adopting)
         sound = take_channel_over(process, &message, error) == 0;
-    if (sound && message.type == CONVOY_WORKER_LOST)
+    if (sound && message.type == CONVOY_WORKER_LOST) {
         snprintf(process->lost_reason, sizeof process->lost_reason, "%s", message.text);
-    else if (sound)
+        if (!process->exited)
+            kill_and_look(process);
+    } else if (sound)
         process->events->message(process->context, process, &message);
     convoy_worker_message_free(&message);
     return sound;
@@ -173,17 +189,40 @@ static void read_rest(struct convoy_worker_process *process)
     }
 }
 
-static void on_process_exit(void *context, int status)
+/* No thread of the process runs any more. */
+static void end_handles(struct convoy_worker_process *process)
 {
-    struct convoy_worker_process *process = context;
     process->exited = true;
-    process->exit_status = status;
     if (!process->ended) {
         read_rest(process);
         on_socket_end(process);
     }
     uv_close((uv_handle_t *)&process->doorbell, on_handle_closed);
     uv_close((uv_handle_t *)&process->brief_wait, on_handle_closed);
+    uv_close((uv_handle_t *)&process->look, on_handle_closed);
+}
+
+static void on_process_exit(void *context, int status)
+{
+    struct convoy_worker_process *process = context;
+    process->exit_status = status;
+    end_handles(process);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct convoy_worker_process *process = timer->data;
+    enum convoy_process_ending state = CONVOY_PROCESS_RUNS;
+    if (process->events->may_leave(process->context, process))
+        state = convoy_process_ending(process->pid);
+    if (state == CONVOY_PROCESS_ENDS) {
+        process->left_early = process->other_outputs = true;
+        convoy_worker_left_begin(&process->left, process->link, &process->settings, process->number,
+                                 process->pid, process->events->left_gone, process->context);
+        end_handles(process);
+    } else if (convoy_now_us() > process->look_until_us) {
+        uv_timer_stop(timer);
+    }
 }
 
 /* While this handle is active the loop does not sleep. */
@@ -215,7 +254,9 @@ static void watch_doorbell(struct convoy_worker_process *process)
     uv_poll_start(&process->doorbell, UV_READABLE, on_doorbell);
     uv_idle_init(process->loop, &process->brief_wait);
     process->brief_wait.data = process;
-    process->open_handles += 2;
+    uv_timer_init(process->loop, &process->look);
+    process->look.data = process;
+    process->open_handles += 3;
 }
 
 /* A message that libuv writes. */
@@ -278,7 +319,7 @@ static int send_cut(struct convoy_worker_process *process)
 
 static void begin(struct convoy_worker_process *process)
 {
-    process->exited = process->ended = false;
+    process->exited = process->ended = process->left_early = process->was_spare = false;
     process->kill_reason = NULL;
     process->lost_reason[0] = '\0';
     convoy_line_reader_reset(&process->lines);
@@ -360,11 +401,10 @@ static bool take_spare(struct convoy_worker_process *process, const char *backen
     convoy_log(CONVOY_LOG_INFO, "the spare worker takes the place of the dead one",
                CONVOY_INT("pid", process->pid));
     begin(process);
+    process->was_spare = true;
     listen_to(process, taken.control);
     if (code != 0 || send_cut(process) != 0) /* which wakes it */
         convoy_worker_process_kill(process, "protocol");
-    /* The next one opens the device at once: an image that kills workers kills several, until it is found. */
-    convoy_worker_spares_start(&process->spares, process->link, arguments->list, process->channel.memory_fd);
     return true;
 }
 
@@ -375,6 +415,9 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     struct convoy_worker_arguments arguments;
     int control[2];
     int code = convoy_worker_arguments_make(&arguments, &process->settings, backend, tune, error);
+    if (process->other_outputs)
+        convoy_channel_exchange_outputs(&process->channel);
+    process->other_outputs = false;
     if (process->adopting || process->other_models) /* it would have the memory of before */
         convoy_worker_spares_end(&process->spares);
     if (code == 0 && take_spare(process, backend, &arguments))
@@ -424,7 +467,7 @@ void convoy_worker_process_kill(struct convoy_worker_process *process, const cha
     if (process->kill_reason == NULL)
         process->kill_reason = reason;
     if (!process->exited)
-        convoy_link_kill(process->link, process->number);
+        kill_and_look(process);
 }
 
 void convoy_worker_process_free(struct convoy_worker_process *process)

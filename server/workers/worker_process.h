@@ -6,6 +6,7 @@
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
 #include "server/master/link.h"
+#include "server/workers/worker_left.h"
 #include "server/workers/worker_message.h"
 #include "server/workers/worker_settings.h"
 #include "server/workers/worker_spare.h"
@@ -19,10 +20,15 @@ struct convoy_worker_process_events {
     void (*message)(void *context, struct convoy_worker_process *process,
                     const struct convoy_worker_message *message);
     void (*finished_slots)(void *context, struct convoy_worker_process *process); /* the done doorbell rang */
-    /* The process has ended and all its messages were delivered (of a child that has its socket, too, and
-     * writes on, only the first MiB). reason: a short constant for the metric;
-     * text: a sentence. */
+    /* The process has ended, or is ending and may_leave() let it, and all its messages were delivered (of a
+     * child that has its socket, too, and writes on, only the first MiB). reason: a short constant for the
+     * metric; text: a sentence. */
     void (*gone)(void *context, struct convoy_worker_process *process, const char *reason, const char *text);
+    /* Whether another process may begin while the kernel ends this one, of which no thread runs any more:
+     * then gone() is called at once. NULL: never. */
+    bool (*may_leave)(void *context, const struct convoy_worker_process *process);
+    /* A process is dead that gone() was called for before. May be NULL. */
+    convoy_worker_left_gone *left_gone;
 };
 
 struct convoy_worker_process {
@@ -36,6 +42,8 @@ struct convoy_worker_process {
     bool other_models;             /* the next process is for others than the one before: other memory */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
     struct convoy_worker_spares spares;
+    struct convoy_worker_left left;
+    bool other_outputs; /* the next process uses the other area of outputs */
 
     bool running;                         /* a process exists, or gone() was not called yet */
     uint64_t started_us;                  /* of this process */
@@ -51,8 +59,13 @@ struct convoy_worker_process {
     uv_poll_t doorbell;
     uv_idle_t brief_wait; /* active while the next ring is expected soon (brief_wait.h) */
     uint64_t rang_us;     /* when the doorbell rang last */
-    bool exited, ended;   /* exited: waited for; ended: its socket was read to its end, or is read no more */
-    int exit_status;      /* as waitpid(2) tells it */
+    bool exited,
+        ended; /* exited: waited for, or left; ended: its socket was read to its end, or is read no more */
+    bool left_early; /* it was left before it was dead */
+    bool was_spare;
+    uv_timer_t look; /* active while it was killed and is not dead: is it ending? */
+    uint64_t look_until_us;
+    int exit_status; /* as waitpid(2) tells it */
     int open_handles;
     struct convoy_line_reader lines; /* from the control socket */
 };

@@ -18,6 +18,7 @@
 #define MOST_DOUBLED  7                  /* 5 s, 10 s, ... 640 s */
 #define LIVED_US      UINT64_C(60000000) /* one that lived so long was well started */
 #define REASON_BYTES  2048
+#define MOST_BYTES    1e18 /* of a device's memory */
 
 /* The arguments as one text; NULL when memory is out. */
 static char *joined(char *const *arguments)
@@ -173,26 +174,62 @@ static void end(struct convoy_worker_spare *spare)
     forget(spare);
 }
 
-/* The oldest; NULL: there is none. The link counts processes as it starts them. */
-static struct convoy_worker_spare *oldest(struct convoy_worker_spares *spares)
+/* The index of the oldest; CONVOY_MOST_SPARES: there is none. The link counts processes as it starts them. */
+static uint32_t oldest(const struct convoy_worker_spares *spares)
 {
-    struct convoy_worker_spare *found = NULL;
+    uint32_t found = CONVOY_MOST_SPARES;
     for (uint32_t i = 0; i < CONVOY_MOST_SPARES; i++)
-        if (spares->each[i].exists && (found == NULL || spares->each[i].number < found->number))
-            found = &spares->each[i];
+        if (spares->each[i].exists &&
+            (found == CONVOY_MOST_SPARES || spares->each[i].number < spares->each[found].number))
+            found = i;
     return found;
+}
+
+/* The line with which it says that it has opened its device. It may have logged something before. */
+static bool find_opened(char *said, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    char *rest = said, *line;
+    bool found = false;
+    while (!found && (line = strsep(&rest, "\n")) != NULL) {
+        cJSON *message = cJSON_Parse(line);
+        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "type"));
+        double available = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(message, "free"));
+        double total = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(message, "total"));
+        found = type != NULL && strcmp(type, "opened") == 0 && available >= 0 && total >= available &&
+                total < MOST_BYTES;
+        if (found) {
+            *free_bytes = (uint64_t)available;
+            *total_bytes = (uint64_t)total;
+        }
+        cJSON_Delete(message);
+    }
+    return found;
+}
+
+bool convoy_worker_spares_ready(const struct convoy_worker_spares *spares, uint64_t *free_bytes,
+                                uint64_t *total_bytes)
+{
+    char said[2 * REASON_BYTES];
+    uint32_t index = oldest(spares);
+    if (index == CONVOY_MOST_SPARES)
+        return false;
+    ssize_t got = recv(spares->each[index].control, said, sizeof said - 1, MSG_DONTWAIT | MSG_PEEK);
+    said[got > 0 ? got : 0] = '\0';
+    return find_opened(said, free_bytes, total_bytes);
 }
 
 bool convoy_worker_spares_take(struct convoy_worker_spares *spares, char *const *arguments,
                                convoy_link_exited *exited, void *context, struct convoy_link_worker *taken)
 {
     char *as = joined(arguments);
-    struct convoy_worker_spare *spare;
-    while ((spare = oldest(spares)) != NULL && (as == NULL || strcmp(as, spare->as) != 0))
-        end(spare);
+    uint32_t index;
+    while ((index = oldest(spares)) < CONVOY_MOST_SPARES &&
+           (as == NULL || strcmp(as, spares->each[index].as) != 0))
+        end(&spares->each[index]);
     free(as);
-    if (spare == NULL)
+    if (index == CONVOY_MOST_SPARES)
         return false;
+    struct convoy_worker_spare *spare = &spares->each[index];
     convoy_link_pass(spare->link, spare->number, exited, context);
     *taken = (struct convoy_link_worker){spare->number, spare->pid, -1, spare->control, spare->doorbell};
     forget(spare);

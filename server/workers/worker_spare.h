@@ -3,7 +3,8 @@
  * while it opens the device, or hangs there, has the time that any start has.
  *
  * It is started with the memory of the worker's channel, which it does not map, and with a doorbell of its
- * own. It says no HELLO before it is taken; what it logs is read then. It ends when front and master have
+ * own. It says no HELLO before it is taken; what it logs is read then. That it has opened the device it says
+ * before ("opened"), which is looked at and left in its socket. It ends when front and master have
  * closed its control socket, and is killed with the master. Threads: the control loop alone. */
 #ifndef CONVOY_SERVER_WORKER_SPARE_H
 #define CONVOY_SERVER_WORKER_SPARE_H
@@ -39,6 +40,9 @@ bool convoy_worker_spares_due(const struct convoy_worker_spares *spares);
  * channel's. It is logged, also that it failed. */
 void convoy_worker_spares_start(struct convoy_worker_spares *spares, struct convoy_link *link,
                                 char *const *arguments, int memory);
+/* Whether the oldest has opened its device, of whose memory so many bytes were free then. */
+bool convoy_worker_spares_ready(const struct convoy_worker_spares *spares, uint64_t *free_bytes,
+                                uint64_t *total_bytes);
 /* Takes the oldest that was started with these arguments; false: there is none. Its descriptors, number and
  * process are the caller's then, and exited() is called at its end. Those that were started otherwise are
  * ended. */

@@ -248,7 +248,7 @@ static void on_loaded(struct bench *bench, const struct convoy_worker_message *m
         return;
     }
     fill(bench);
-    convoy_worker_process_send(&bench->process, convoy_worker_command_channel(&bench->size));
+    convoy_worker_process_send(&bench->process, convoy_worker_command_channel(&bench->size, 0));
 }
 
 /* The worker tunes when it has nothing to do and says "tuning" before it begins. A heartbeat that was on its

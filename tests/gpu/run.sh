@@ -40,6 +40,7 @@ step backends unit engine_backends
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
 step canary env CONVOY_BUILD="$pack" bash tests/integration/test_canary_cuda.sh
 step spare env CONVOY_BUILD="$pack" bash tests/integration/test_spare.sh
+step ending env CONVOY_BUILD="$pack" bash tests/integration/test_ending.sh
 step health env CONVOY_BUILD="$pack" bash tests/integration/test_gpu_health.sh
 step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # needs two GPUs
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh

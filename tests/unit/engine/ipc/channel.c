@@ -214,6 +214,36 @@ Test(channel, a_reset_forgets_the_dead_worker)
     close_both(&front, &worker);
 }
 
+Test(channel, what_is_written_late_for_the_dead_worker_reaches_no_answer)
+{
+    struct convoy_channel front, worker, next;
+    struct convoy_error error;
+    both_ends(&front, &worker);
+    convoy_channel_reset(&front);
+    convoy_channel_exchange_outputs(&front);
+    cr_assert_eq(front.turn, 1);
+    cr_assert_eq(
+        convoy_channel_attach(&next, dup(front.memory_fd), dup(front.worker_doorbell_fd), &size, &error), 0);
+    next.turn = front.turn; /* as it is told */
+    for (uint32_t i = 0; i < size.slots; i++)
+        memset(convoy_channel_rows(&front, i), 10 + (int)i, size.input_bytes);
+    for (uint32_t i = 0; i < size.slots; i++)
+        memset(convoy_channel_outputs(&next, i), 50 + (int)i, size.output_bytes);
+    for (uint32_t i = 0; i < size.slots; i++)
+        memset(convoy_channel_outputs(&worker, i), 0xff, size.output_bytes);
+    for (uint32_t i = 0; i < size.slots; i++) {
+        for (size_t byte = 0; byte < size.output_bytes; byte++)
+            cr_assert_eq(convoy_channel_outputs(&front, i)[byte], 50 + i);
+        for (size_t byte = 0; byte < size.input_bytes; byte++)
+            cr_assert_eq(convoy_channel_rows(&next, i)[byte], 10 + i);
+    }
+    /* And back, when the first worker is gone and the second one dies. */
+    convoy_channel_exchange_outputs(&front);
+    cr_assert_eq(convoy_channel_outputs(&front, 0)[0], 0xff);
+    convoy_channel_destroy(&next);
+    close_both(&front, &worker);
+}
+
 Test(channel, a_worker_cannot_shrink_the_memory)
 {
     struct convoy_channel front, worker;

@@ -13,6 +13,15 @@ static double number(const cJSON *load, const char *key)
     return cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(load, "fitting"), key));
 }
 
+Test(worker_command, a_channel_says_which_outputs_are_in_use)
+{
+    const struct convoy_channel_size size = {.slots = 2, .input_bytes = 64, .output_bytes = 128};
+    cJSON *channel = convoy_worker_command_channel(&size, 1);
+    cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(channel, "turn")), 1);
+    cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(channel, "output_bytes")), 128);
+    cJSON_Delete(channel);
+}
+
 Test(worker_command, a_load_says_how_devices_fit_pictures)
 {
     convoy_model_input_default(&config.input);

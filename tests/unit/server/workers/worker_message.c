@@ -187,3 +187,35 @@ Test(worker_message, refuses_class_maps_that_cannot_be)
         cr_assert_eq(read_input(members), -EPROTO, "%s", lies[i]);
     }
 }
+
+/* The code of a HELLO of this build with more members. */
+static int read_hello_with(const char *members, struct convoy_worker_message *message)
+{
+    char text[400];
+    snprintf(text, sizeof text,
+             "{\"type\":\"hello\",\"abi\":%d,\"device_count\":1,\"streams\":2,\"backend\":\"cpu\",\"device\":"
+             "\"cpu\","
+             "\"description\":\"\"%s}",
+             CONVOY_CHANNEL_ABI, members);
+    cJSON *json = cJSON_Parse(text);
+    cr_assert_not_null(json, "%s", text);
+    return convoy_worker_message_read(json, 1, message, &error);
+}
+
+Test(worker_message, a_worker_that_is_adopted_says_which_outputs_it_uses)
+{
+    static const char *const lies[] = {"", ",\"turn\":2", ",\"turn\":-1", ",\"turn\":\"1\""};
+    struct convoy_worker_message message;
+    char members[100];
+    cr_assert_eq(read_hello_with("", &message), 0, "%s", error.message);
+    cr_assert_eq(message.hello.turn, 0);
+    convoy_worker_message_free(&message);
+    cr_assert_eq(read_hello_with(",\"attached\":true,\"turn\":1", &message), 0, "%s", error.message);
+    cr_assert(message.hello.attached && message.hello.turn == 1);
+    convoy_worker_message_free(&message);
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        snprintf(members, sizeof members, ",\"attached\":true%s", lies[i]);
+        cr_assert_eq(read_hello_with(members, &message), -EPROTO, "%s", members);
+        convoy_worker_message_free(&message);
+    }
+}

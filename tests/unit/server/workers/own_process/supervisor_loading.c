@@ -19,6 +19,7 @@ static bool loads_files; /* the last LOAD: the device may decode */
 static bool measures;    /* models were measured: whether they are loaded beside others counts */
 static bool told;        /* the supervisor has stopped */
 static bool expects_kill;
+static int spares_kept;                         /* calls that would start one */
 static const char *killed_for;                  /* NULL: the worker lives */
 static struct convoy_channel_size adopted_size; /* of the worker that there is to adopt; 0 slots: none */
 static struct convoy_error error;
@@ -86,8 +87,9 @@ void convoy_worker_process_kill(struct convoy_worker_process *killed, const char
 void convoy_worker_process_keep_spares(struct convoy_worker_process *kept, const char *backend,
                                        const char *tune)
 {
-    (void)kept, (void)backend, (void)tune;
-    cr_assert_fail("a spare for the CPU");
+    (void)kept, (void)tune;
+    cr_assert_str_neq(backend, "cpu", "a spare for the CPU");
+    spares_kept++;
 }
 
 bool convoy_worker_label_held(const struct convoy_link *link, uint32_t index, uint32_t *device,
@@ -193,6 +195,7 @@ static void end(void)
     folder_remove(&folder);
 }
 TestSuite(supervisor_loading, .init = begin, .fini = end);
+TestSuite(supervisor_ending, .init = begin, .fini = end);
 
 /* The worker says this line. */
 static void say(const char *line)
@@ -356,6 +359,112 @@ Test(supervisor_loading, a_model_that_kills_while_it_is_measured)
     cr_assert_str_eq(sent, "measure 1\n");
     say_measured(b, 3);
     cr_assert_str_eq(sent, "measure 1\nchannel\nload 1\n");
+}
+
+/* The worker before is gone, by the master's word. */
+static void left_is_gone(void)
+{
+    process->left.exists = false;
+    process->left.gone_us = convoy_now_us();
+    process->events->left_gone(process->context);
+}
+
+Test(supervisor_ending, what_does_not_fit_beside_the_worker_before_is_loaded_when_that_is_gone)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b");
+    load(a);
+    load(b);
+    process->left.exists = true;
+    say_hello();
+    say_measured(a, 3);
+    say_measured(b, 3);
+    say("{\"type\":\"attached\"}");
+    say("{\"type\":\"loading\",\"model\":0}");
+    say_loaded(a);
+    say("{\"type\":\"loading\",\"model\":1}");
+    say("{\"type\":\"failed\",\"model\":1,\"reason\":\"no memory\"}");
+    cr_assert_eq(b->state, CONVOY_MODEL_LOADING);
+    sent[0] = '\0';
+    left_is_gone();
+    cr_assert_str_eq(sent, "load beside 1\nmemory\n");
+    say("{\"type\":\"loading\",\"model\":1}");
+    say_loaded(b);
+    cr_assert_eq(b->state, CONVOY_MODEL_READY);
+}
+
+/* A front that has just adopted what the one before has left: slots have no size yet. */
+Test(supervisor_ending, a_model_that_is_not_measured_is_loaded_again_too)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    process->left.exists = true;
+    say_hello();
+    say("{\"type\":\"loading\",\"model\":0}");
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING);
+    sent[0] = '\0';
+    left_is_gone();
+    cr_assert_str_eq(sent, "load 0\nmemory\n");
+}
+
+Test(supervisor_ending, while_models_are_measured_none_is_loaded)
+{
+    load(add_model("a"));
+    load(add_model("b"));
+    process->left.exists = true;
+    say_hello();
+    sent[0] = '\0';
+    left_is_gone();
+    cr_assert_str_eq(sent, "memory\n");
+}
+
+/* Whether the next spare is started now. */
+static bool starts_spare(void)
+{
+    spares_kept = 0;
+    convoy_spare_keep(process->context, convoy_now_us());
+    return spares_kept > 0;
+}
+
+Test(supervisor_ending, the_next_spare_comes_when_models_are_loaded_and_the_worker_before_is_gone)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b");
+    load(a);
+    load(b);
+    process->spares.wanted = 1;
+    process->was_spare = process->left.exists = true;
+    say_hello();
+    snprintf(supervisor->backend, sizeof supervisor->backend, "cuda");
+    say_measured(a, 3);
+    say_measured(b, 3);
+    say("{\"type\":\"attached\"}");
+    say_loaded(a);
+    say("{\"type\":\"memory\",\"weights\":1,\"workspace\":1,\"free\":8e10,\"total\":9e10}");
+    say("{\"type\":\"heartbeat\",\"phase\":\"running\"}");
+    cr_assert(!starts_spare(), "beside the loading of another model");
+    say_loaded(b);
+    cr_assert(!starts_spare(), "beside a worker that is ending");
+    left_is_gone();
+    cr_assert(starts_spare());
+    process->was_spare = false;
+    cr_assert(!starts_spare(), "beside one that has just been started");
+}
+
+Test(supervisor_ending, what_does_not_fit_at_all_fails_all_the_same)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    process->left.exists = true;
+    say_hello();
+    say("{\"type\":\"loading\",\"model\":0}");
+    left_is_gone(); /* while it is loaded */
+    sent[0] = '\0';
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_str_eq(sent, "load 0\n");
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING);
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_FAILED);
+    cr_assert_null(strstr(sent + 1, "load"), "again and again");
 }
 
 Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
