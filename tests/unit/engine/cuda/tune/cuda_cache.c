@@ -143,9 +143,10 @@ Test(cuda_cache, a_second_start_measures_nothing)
 
 static char aside[300];
 
-static void put_back(void *context)
+static void put_back(void *context, const struct convoy_device_memory *memory)
 {
     (void)context;
+    cr_assert_gt(memory->total, 0);
     cr_assert_eq(rename(aside, folder_path(&folder, FILE_NAME)), 0);
 }
 

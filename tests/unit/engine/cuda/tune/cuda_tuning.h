@@ -39,7 +39,8 @@ static inline int logged(const char *text)
     return count;
 }
 
-static void (*when_opened)(void *context); /* opened() of backend.h */
+static void (*when_opened)(void *context,
+                           const struct convoy_device_memory *memory); /* opened() of backend.h */
 
 static inline void open_tuning(enum convoy_tuning tune, const char *cache_dir)
 {
