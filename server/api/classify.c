@@ -236,9 +236,11 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         convoy_model_view_end(&view);
         return false;
     }
+    const struct convoy_prediction_rule rule = rule_of(&options, &view);
     struct convoy_inference_request *inference =
         convoy_admit(request, &convoy_app_of(request)->pipeline, &view, count,
-                     convoy_priority_of(options.priority), deadline_us, retry_after);
+                     convoy_classify_row_bytes(&rule, &view.shape), convoy_priority_of(options.priority),
+                     deadline_us, retry_after);
     if (inference == NULL) {
         if (options.map != CONVOY_MAP_NONE)
             convoy_class_map_give();
@@ -246,7 +248,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     }
     place_images(request, inference);
     inference->alone = packing.kind != CONVOY_FORM_PARTS;
-    inference->rule = rule_of(&options, &inference->view);
+    inference->rule = rule;
     inference->profile = options.profile != 0;
     inference->map = options.map;
     inference->whole = options.scaled_decoding == 0;

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# A few bytes can be an image, and an image thousands of numbers: what outputs and answers take together is bounded, also
+# while their clients do not take them, and is free again when the clients are gone.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+"$python" tests/tools/pixel_model.py "$work/models/pixels" 3 224 224
+configure 'timeout_ms=60000'
+start --backend null --config "$work/config.json" --models "$work/models"
+# Outputs that no worker writes are memory that the machine never gave.
+stand_still "$(workers)"
+"$python" - "$url" <<'PYTHON' || fail "see above"
+import base64, gzip, json, re, sys, time, urllib.request
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url = sys.argv[1]
+png = base64.b64encode(base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==")).decode()
+def ask(images):
+    connection = Connection(url)
+    connection.ask("POST", "/v1/models/pixels:predict", gzip.compress(json.dumps({"instances": [{"b64": png}] * images}).encode()),
+                   ["Content-Encoding: gzip"])
+    return connection
+def waiting():
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    return int(re.search(r'convoyd_queue_images\{model="pixels"\} (\d+)', text)[1])
+def until(what):
+    end = time.monotonic() + 30
+    while not what():
+        if time.monotonic() > end:
+            sys.exit(f"{waiting()} images wait")
+        time.sleep(0.02)
+def refused(images, status, word):
+    with ask(images) as connection:
+        answer = connection.answer()
+        if answer.status != status or word not in answer.json()["error"]:
+            sys.exit(f"{images} images: {answer.status} {answer.body[:300]}")
+# Each image has 150,528 numbers: some 3 MB with the text that they become. 2 GiB are set aside, less an eighth for small answers.
+first = ask(600)
+until(lambda: waiting() > 500)
+refused(600, 503, "memory")
+refused(1024, 413, "several requests")
+first.socket.close()
+until(lambda: waiting() < 100)
+second = ask(600)
+until(lambda: waiting() > 500)
+second.socket.close()
+until(lambda: waiting() < 100)
+PYTHON
+kill -CONT "$(workers)"
+stop
+echo "passed"
