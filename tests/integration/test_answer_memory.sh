@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sanitize: yes
 # A few bytes can be an image, and an image thousands of numbers: what outputs and answers take together is bounded, also
-# while their clients do not take them, and is free again when the clients are gone.
+# while their clients do not take them, and is free again when the clients are gone; and so is what a compressed body asks for.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -17,10 +17,10 @@ from wire import Connection
 url = sys.argv[1]
 png = base64.b64encode(base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==")).decode()
-def ask(images):
+def ask(images, pack=False):
+    body = json.dumps({"instances": [{"b64": png}] * images}).encode()
     connection = Connection(url)
-    connection.ask("POST", "/v1/models/pixels:predict", gzip.compress(json.dumps({"instances": [{"b64": png}] * images}).encode()),
-                   ["Content-Encoding: gzip"])
+    connection.ask("POST", "/v1/models/pixels:predict", gzip.compress(body) if pack else body, ["Content-Encoding: gzip"] if pack else [])
     return connection
 def waiting():
     text = urllib.request.urlopen(url + "/metrics").read().decode()
@@ -31,8 +31,8 @@ def until(what):
         if time.monotonic() > end:
             sys.exit(f"{waiting()} images wait")
         time.sleep(0.02)
-def refused(images, status, word):
-    with ask(images) as connection:
+def refused(images, status, word, pack=False):
+    with ask(images, pack) as connection:
         answer = connection.answer()
         if answer.status != status or word not in answer.json()["error"]:
             sys.exit(f"{images} images: {answer.status} {answer.body[:300]}")
@@ -41,6 +41,8 @@ first = ask(600)
 until(lambda: waiting() > 500)
 refused(600, 503, "memory")
 refused(1024, 413, "several requests")
+# Packed, the same images are a few hundred bytes.
+refused(100, 413, "without Content-Encoding", pack=True)
 first.socket.close()
 until(lambda: waiting() < 100)
 second = ask(600)
