@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 "$python" tests/tools/pixel_model.py "$work/models/pixels" 3 224 224
-configure 'timeout_ms=60000'
+configure 'timeout_ms=120000' 'worker={"hang_timeout_ms": 120000}'
 start --backend null --config "$work/config.json" --models "$work/models"
 # Outputs that no worker writes are memory that the machine never gave.
 stand_still "$(workers)"
@@ -26,7 +26,7 @@ def waiting():
     text = urllib.request.urlopen(url + "/metrics").read().decode()
     return int(re.search(r'convoyd_queue_images\{model="pixels"\} (\d+)', text)[1])
 def until(what):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not what():
         if time.monotonic() > end:
             sys.exit(f"{waiting()} images wait")
