@@ -10,11 +10,11 @@ configure 'timeout_ms=120000' 'worker={"hang_timeout_ms": 120000}'
 start --backend null --config "$work/config.json" --models "$work/models"
 # Outputs that no worker writes are memory that the machine never gave.
 stand_still "$(workers)"
-"$python" - "$url" <<'PYTHON' || fail "see above"
-import base64, gzip, json, re, sys, time, urllib.request
+"$python" - "$url" "$(workers)" <<'PYTHON' || fail "see above"
+import base64, gzip, json, os, re, select, signal, sys, time, urllib.request
 sys.path.insert(0, "tests/tools")
 from wire import Connection
-url = sys.argv[1]
+url, worker = sys.argv[1], int(sys.argv[2])
 png = base64.b64encode(base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==")).decode()
 def ask(images, pack=False):
@@ -43,12 +43,17 @@ refused(600, 503, "memory")
 refused(1024, 413, "several requests")
 # Packed, the same images are a few hundred bytes.
 refused(100, 413, "without Content-Encoding", pack=True)
+# What the worker has stays until it comes back.
 first.socket.close()
-until(lambda: waiting() < 100)
-second = ask(600)
-until(lambda: waiting() > 500)
-second.socket.close()
-until(lambda: waiting() < 100)
+os.kill(worker, signal.SIGCONT)
+until(lambda: waiting() == 0)
+os.kill(worker, signal.SIGSTOP)
+# The memory is free a moment later than the queue.
+def taken():
+    with ask(600) as connection:
+        until(lambda: waiting() > 500 or select.select([connection.socket], [], [], 0)[0])
+        return waiting() > 500
+until(taken)
 PYTHON
 kill -CONT "$(workers)"
 stop
