@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/classify_answer.h"
+#include "server/api/classify_long.h"
 #include "server/api/decoder_option.h"
 #include "server/api/explain.h"
 #include "server/api/form.h"
@@ -202,6 +203,8 @@ static bool answer(struct convoy_request *request)
     }
     if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK)
         return answer_explained(request, inference);
+    if (convoy_classify_long_leave(request, inference, status, total_us))
+        return true;
     convoy_classify_write(inference, NULL, total_us, &json);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
@@ -262,6 +265,8 @@ bool convoy_classify(struct convoy_request *request)
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
+    if (call->written != NULL)
+        return convoy_classify_long_respond(request);
     if (call->inference != NULL)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);

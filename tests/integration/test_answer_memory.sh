@@ -2,6 +2,7 @@
 # sanitize: yes
 # A few bytes can be an image, and an image thousands of numbers: what outputs and answers take together is bounded, also
 # while their clients do not take them, and is free again when the clients are gone; and so is what a compressed body asks for.
+# Long answers are not written on an HTTP thread, where they would keep others waiting.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -56,5 +57,41 @@ def taken():
 until(taken)
 PYTHON
 kill -CONT "$(workers)"
+stop
+
+"$python" tests/tools/pixel_model.py "$work/models/classes" 3 18 18
+configure 'timeout_ms=120000' 'http={"threads": 1}'
+start --backend null --config "$work/config.json" --models "$work/models"
+"$python" - "$url" "$(front)" <<'PYTHON' || fail "see above"
+import base64, os, sys, urllib.request
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, front = sys.argv[1], sys.argv[2]
+png = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==")
+form = b"".join(b'--b\r\nContent-Disposition: form-data; name="image"\r\n\r\n' + png + b"\r\n" for _ in range(1024)) + b"--b--\r\n"
+# The processor time of each thread, without the kernel's: sending is the HTTP thread's.
+def times():
+    path = f"/proc/{front}/task"
+    return {task: int(open(f"{path}/{task}/stat").read().rsplit(")", 1)[1].split()[11]) for task in os.listdir(path)}
+def spent(before):
+    return {task: time - before.get(task, 0) for task, time in times().items()}
+before = times()
+with Connection(url) as connection:
+    while max(spent(before).values()) < 20:
+        connection.ask("GET", "/v2/models/classes")
+        connection.answer()
+of_small = spent(before)
+http = max(of_small, key=of_small.get)
+before = times()
+for _ in range(5):
+    asked = urllib.request.Request(url + "/v2/models/classes/classify?top=972", form, {"Content-Type": "multipart/form-data; boundary=b"})
+    body = urllib.request.urlopen(asked).read()
+    if body.count(b'"probability"') != 1024 * 972 or not body.rstrip().endswith(b"}"):
+        sys.exit(f"not the whole answer: {body[:300]}")
+of_long = spent(before)
+print(f"long answers: {of_long[http]} of {sum(of_long.values())} ticks on the HTTP thread")
+if of_long[http] > sum(of_long.values()) / 2:
+    sys.exit("they are written there")
+PYTHON
 stop
 echo "passed"
