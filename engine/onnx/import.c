@@ -144,8 +144,8 @@ static int add_output(struct convoy_graph *graph, const char *name, const struct
 {
     if (is_taken(graph, tensor)) {
         int other = convoy_graph_add_tensor(graph, name, shape, NULL);
-        if (other < 0 || convoy_graph_add_node(graph, CONVOY_OP_RESHAPE, NULL, "Identity", &tensor, 1,
-                                               other) == NULL)
+        if (other < 0 ||
+            convoy_graph_add_node(graph, CONVOY_OP_RESHAPE, NULL, "Identity", &tensor, 1, other) == NULL)
             return -ENOMEM;
         tensor = other;
     } else if (strcmp(graph->tensors[tensor].name, name) != 0) {

@@ -1,6 +1,6 @@
-/* Long answers of /classify: a thousand images with a thousand classes each are 49 MB of JSON before any label,
- * and 0.2 s of processor time, for which an HTTP thread would keep its other connections waiting. The decode
- * pool writes them. */
+/* Long answers of /classify: a thousand images with a thousand classes each are 49 MB of JSON before any
+ * label, and 0.2 s of processor time, for which an HTTP thread would keep its other connections waiting. The
+ * decode pool writes them. */
 #ifndef CONVOY_SERVER_CLASSIFY_LONG_H
 #define CONVOY_SERVER_CLASSIFY_LONG_H
 

@@ -216,7 +216,8 @@ Test(onnx_operators, reduce_mean_by_attribute_and_by_input)
     builder_free(b);
 }
 
-/* Clients ask for outputs by the file's names, whatever computes them; a tensor of two names is two outputs. */
+/* Clients ask for outputs by the file's names, whatever computes them; a tensor of two names is two outputs.
+ */
 Test(onnx_operators, outputs_keep_their_names_behind_what_changes_nothing)
 {
     struct builder *b = builder_new(13);
