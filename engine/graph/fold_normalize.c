@@ -9,6 +9,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Reshapes behind each other that are looked through: exporters write a few, and a file with tens of
+ * thousands behind as many roots would be walked through for each. */
+#define MOST_RESHAPES 16
+
 /* A run of neighbouring axes of a tensor. */
 struct run {
     int axis, axis_end;
@@ -17,7 +21,8 @@ struct run {
 static int through_reshapes(struct convoy_graph *graph, int tensor, int until)
 {
     const struct convoy_node *node = fold_producer(graph, tensor);
-    while (tensor != until && node != NULL && node->op == CONVOY_OP_RESHAPE) {
+    for (int i = 0; i < MOST_RESHAPES && tensor != until && node != NULL && node->op == CONVOY_OP_RESHAPE;
+         i++) {
         tensor = node->inputs[0];
         node = fold_producer(graph, tensor);
     }

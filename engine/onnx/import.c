@@ -129,8 +129,38 @@ static int check_outputs(struct onnx_importer *importer)
     return 0;
 }
 
-/* An output's images must lie one after the other, and it must not be the input itself: a RESHAPE stands
- * between the two, so that a backend always has a node that writes an output. */
+static bool is_taken(const struct convoy_graph *graph, int tensor)
+{
+    for (int i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] == tensor)
+            return true;
+    return tensor == graph->input;
+}
+
+/* Makes the tensor an output under the file's name for it. What changes nothing (Identity, Dropout, Cast, an
+ * If) left it under that of its input. */
+static int add_output(struct convoy_graph *graph, const char *name, const struct convoy_shape *shape,
+                      int tensor)
+{
+    if (is_taken(graph, tensor)) {
+        int other = convoy_graph_add_tensor(graph, name, shape, NULL);
+        if (other < 0 ||
+            convoy_graph_add_node(graph, CONVOY_OP_RESHAPE, NULL, "Identity", &tensor, 1, other) == NULL)
+            return -ENOMEM;
+        tensor = other;
+    } else if (strcmp(graph->tensors[tensor].name, name) != 0) {
+        char *copy = strdup(name);
+        if (copy == NULL)
+            return -ENOMEM;
+        free(graph->tensors[tensor].name);
+        graph->tensors[tensor].name = copy;
+    }
+    graph->outputs[graph->output_count++] = tensor;
+    return 0;
+}
+
+/* An output's images must lie one after the other, and it must not be the input itself, nor another output: a
+ * RESHAPE stands between the two, so that a backend always has a node that writes an output. */
 static int read_outputs(struct onnx_importer *importer)
 {
     const Onnx__GraphProto *proto = importer->model->graph;
@@ -164,14 +194,8 @@ static int read_outputs(struct onnx_importer *importer)
         if (elements > INT32_MAX)
             return convoy_fail(importer->error, -EINVAL,
                                "up to output '%.80s' the outputs have more than 2^31-1 elements", info->name);
-        int tensor = value->tensor;
-        if (tensor == graph->input) {
-            tensor = convoy_graph_add_tensor(graph, info->name, &value->shape, NULL);
-            if (tensor < 0 || convoy_graph_add_node(graph, CONVOY_OP_RESHAPE, NULL, "Identity", &graph->input,
-                                                    1, tensor) == NULL)
-                return onnx_out_of_memory(importer);
-        }
-        graph->outputs[graph->output_count++] = tensor;
+        if (add_output(graph, info->name, &value->shape, value->tensor) != 0)
+            return onnx_out_of_memory(importer);
     }
     return 0;
 }

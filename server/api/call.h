@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+struct convoy_classify_long;
 struct convoy_form;
 struct convoy_oip_infer;
 struct convoy_model_wait;
@@ -21,6 +22,7 @@ struct convoy_call {
     struct convoy_form *form;          /* of images in a form, once it is begun to be read */
     struct convoy_oip_infer *infer;    /* of an inference request, once its model is known */
     struct convoy_inference_request *inference; /* once they are admitted */
+    struct convoy_classify_long *written;       /* an answer that the decode pool writes */
 };
 
 static inline struct convoy_call *convoy_call_of(struct convoy_request *request)

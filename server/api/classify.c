@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/classify_answer.h"
+#include "server/api/classify_long.h"
 #include "server/api/decoder_option.h"
 #include "server/api/explain.h"
 #include "server/api/form.h"
@@ -202,6 +203,8 @@ static bool answer(struct convoy_request *request)
     }
     if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK)
         return answer_explained(request, inference);
+    if (convoy_classify_long_leave(request, inference, status, total_us))
+        return true;
     convoy_classify_write(inference, NULL, total_us, &json);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
@@ -236,9 +239,11 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         convoy_model_view_end(&view);
         return false;
     }
+    const struct convoy_prediction_rule rule = rule_of(&options, &view);
     struct convoy_inference_request *inference =
         convoy_admit(request, &convoy_app_of(request)->pipeline, &view, count,
-                     convoy_priority_of(options.priority), deadline_us, retry_after);
+                     convoy_classify_row_bytes(&rule, &view.shape), convoy_priority_of(options.priority),
+                     deadline_us, retry_after);
     if (inference == NULL) {
         if (options.map != CONVOY_MAP_NONE)
             convoy_class_map_give();
@@ -246,7 +251,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     }
     place_images(request, inference);
     inference->alone = packing.kind != CONVOY_FORM_PARTS;
-    inference->rule = rule_of(&options, &inference->view);
+    inference->rule = rule;
     inference->profile = options.profile != 0;
     inference->map = options.map;
     inference->whole = options.scaled_decoding == 0;
@@ -260,6 +265,8 @@ bool convoy_classify(struct convoy_request *request)
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
+    if (call->written != NULL)
+        return convoy_classify_long_respond(request);
     if (call->inference != NULL)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);

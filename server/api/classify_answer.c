@@ -4,6 +4,18 @@
 #include "server/http/status.h"
 #include "server/inference/prediction.h"
 
+/* {"label":"tench, Tinca tinca","index":0,"probability":0.987654}, and what stands around them. */
+#define CLASS_BYTES 80u
+#define IMAGE_BYTES 64u
+
+uint64_t convoy_classify_row_bytes(const struct convoy_prediction_rule *rule,
+                                   const struct convoy_model_shape *shape)
+{
+    uint32_t classes = shape->output_elements[0];
+
+    return IMAGE_BYTES + (uint64_t)CLASS_BYTES * (rule->top < classes ? rule->top : classes);
+}
+
 int convoy_classify_status(const struct convoy_inference_request *inference)
 {
     const char *sentence;

@@ -149,7 +149,8 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
                               : convoy_app_of(request)->config->timeout_ms * (uint64_t)1000;
     struct convoy_inference_request *inference = convoy_admit(
         request, &convoy_app_of(request)->pipeline, &infer->view, tensors->count,
-        convoy_priority_of(tensors->priority), convoy_app_deadline_us(request, timeout_us), retry_after);
+        convoy_oip_infer_row_bytes(tensors, &infer->view.shape), convoy_priority_of(tensors->priority),
+        convoy_app_deadline_us(request, timeout_us), retry_after);
     if (inference == NULL)
         return false;
     convoy_tensor_request_place(tensors, inference);

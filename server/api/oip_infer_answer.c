@@ -142,6 +142,27 @@ uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
     return numbers;
 }
 
+/* What a class and a number take in JSON, and a binary number that is copied behind it. */
+#define SHOWN_CLASS  80u
+#define SHOWN_NUMBER 16u
+#define SHOWN_BINARY 8u
+
+uint64_t convoy_oip_infer_row_bytes(const struct convoy_tensor_request *tensors,
+                                    const struct convoy_model_shape *shape)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < tensors->output_count; i++) {
+        const struct convoy_tensor_output *output = &tensors->outputs[i];
+        uint64_t elements = shape->output_elements[output->index];
+        if (output->classes > 0)
+            bytes += SHOWN_CLASS * (output->classes < elements ? output->classes : elements);
+        else
+            bytes += elements * (output->binary || output->region.name != NULL ? SHOWN_BINARY : SHOWN_NUMBER);
+    }
+    return bytes;
+}
+
 static int write_region(struct convoy_shared_memory *memory, const struct convoy_tensor_region *region,
                         const struct convoy_json_writer *bytes, struct convoy_error *error)
 {

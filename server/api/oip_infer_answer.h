@@ -13,6 +13,10 @@
 uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
                                   const struct convoy_inference_request *inference);
 
+/* How many bytes the answer takes for each row, about. */
+uint64_t convoy_oip_infer_row_bytes(const struct convoy_tensor_request *tensors,
+                                    const struct convoy_model_shape *shape);
+
 /* Appends the JSON and, behind it, the outputs that were wanted in binary; writes those that were wanted in
  * shared memory there. *json_length: of the JSON, where something lies behind it, else 0. Errors are -ENOMEM
  * and those of convoy_shared_memory_write(). */

@@ -47,7 +47,9 @@ static int read_header(struct convoy_oip_infer *infer)
     tensors->shape = &infer->view.shape;
     tensors->max_rows = convoy_app_of(request)->config->images.max_per_request;
     tensors->decoder = infer->decoder;
-    tensors->memory = convoy_client_is_local(request) ? convoy_app_of(request)->shared_memory : NULL;
+    tensors->memory = convoy_app_of(request)->shared_memory;
+    if (tensors->memory != NULL && !convoy_client_is_local(request))
+        tensors->memory = NULL;
     tensors->body = request->body;
     tensors->length = request->body_length;
     if (infer->form == CONVOY_INFER_RAW)

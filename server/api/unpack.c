@@ -72,6 +72,7 @@ int convoy_unpack(struct convoy_request *request, struct convoy_error *error)
         convoy_body_quota_give(unpacking.taken);
         return code;
     }
+    request->packed = request->body_length;
     convoy_buffer_pool_free(request->body);
     convoy_body_quota_give(request->body_capacity);
     request->body = unpacked;

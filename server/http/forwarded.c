@@ -27,18 +27,28 @@ static struct piece trim(struct piece piece)
     return piece;
 }
 
-/* Cuts off what stands before the next separator outside of quotes, and the separator. */
-static struct piece cut(struct piece *rest, char separator)
+/* How far it is to the separator, to the end where there is none. In Forwarded those inside of quotes do not
+ * count; X-Forwarded-For has no quotes. *open: a quote does not end. */
+static size_t span(struct piece piece, char separator, enum convoy_forwarded_header header, bool *open)
 {
-    bool quoted = false;
+    bool quotes = header == CONVOY_FORWARDED;
     size_t end = 0;
 
-    for (; end < rest->length && (quoted || rest->at[end] != separator); end++) {
-        if (rest->at[end] == '"')
-            quoted = !quoted;
-        else if (quoted && rest->at[end] == '\\' && end + 1 < rest->length)
+    *open = false;
+    for (; end < piece.length && (*open || piece.at[end] != separator); end++) {
+        if (quotes && piece.at[end] == '"')
+            *open = !*open;
+        else if (*open && piece.at[end] == '\\' && end + 1 < piece.length)
             end++;
     }
+    return end;
+}
+
+/* Cuts off what stands before the next separator, and the separator. */
+static struct piece cut(struct piece *rest, char separator, enum convoy_forwarded_header header)
+{
+    bool open;
+    size_t end = span(*rest, separator, header, &open);
     struct piece first = {rest->at, end};
     size_t taken = end < rest->length ? end + 1 : end;
     rest->at += taken;
@@ -80,7 +90,7 @@ static bool read_node(struct piece node, struct convoy_forwarded *result)
 static struct piece for_of(struct piece element)
 {
     while (element.length > 0) {
-        struct piece pair = cut(&element, ';');
+        struct piece pair = cut(&element, ';', CONVOY_FORWARDED);
         if (pair.length < 4 || strncasecmp(pair.at, "for=", 4) != 0)
             continue;
         struct piece value = {pair.at + 4, pair.length - 4};
@@ -107,9 +117,16 @@ void convoy_forwarded_line(struct convoy_forwarded *forwarded, const struct conv
                            const char *value, size_t length)
 {
     struct piece rest = {value, length};
+    bool open;
 
+    /* A proxy that adds to the client's own line adds to its open quote: no address in it is the proxy's. */
+    (void)span(rest, '\0', proxy->header, &open);
+    if (open) {
+        memset(forwarded, 0, sizeof *forwarded);
+        return;
+    }
     while (rest.length > 0) {
-        struct piece element = cut(&rest, ',');
+        struct piece element = cut(&rest, ',', proxy->header);
         if (element.length > 0) /* an empty one is allowed in a list, and says nothing (RFC 9110, 5.6.1) */
             take(forwarded, proxy, proxy->header == CONVOY_FORWARDED ? for_of(element) : element);
     }

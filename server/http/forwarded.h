@@ -3,7 +3,8 @@
  * Each proxy adds the address of its own client at the end, behind what its client claimed. So the list is
  * believed from its end, for as long as the proxies that added to it are trusted: the client is the last
  * address that is not a trusted proxy's. A name, "unknown" or what cannot be read is not known: then the
- * client is the proxy that added it. */
+ * client is the proxy that added it. Of a line of Forwarded with a quote that does not end nothing is known.
+ */
 #ifndef CONVOY_SERVER_FORWARDED_H
 #define CONVOY_SERVER_FORWARDED_H
 

@@ -1,6 +1,7 @@
 #include "server/http/local_client.h"
 
 #include "server/config/config.h"
+#include "server/http/connection_watch.h"
 #include "server/http/http_state.h"
 #include "server/http/loopback.h"
 #include "server/http/request.h"
@@ -12,12 +13,15 @@ bool convoy_client_is_direct(const struct convoy_request *request)
 {
     static const char *const forwarding[] = {"X-Forwarded-For", MHD_HTTP_HEADER_FORWARDED,
                                              MHD_HTTP_HEADER_VIA, "X-Real-IP"};
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    /* The connection's own end: the library knows the address that a PROXY header claims, and that may be a
+     * loopback address of the proxy's machine. */
+    struct sockaddr_storage storage;
+    const struct sockaddr *peer = (const struct sockaddr *)&storage;
+    socklen_t size = sizeof storage;
 
-    if (info == NULL || info->client_addr == NULL ||
-        (info->client_addr->sa_family != AF_UNIX && !convoy_loopback(info->client_addr)) ||
-        convoy_proxy_trusted(&request->http->options.config->http.proxy, info->client_addr))
+    if (getpeername(request->connection->fd, (struct sockaddr *)&storage, &size) != 0 ||
+        (peer->sa_family != AF_UNIX && !convoy_loopback(peer)) ||
+        convoy_proxy_trusted(&request->http->options.config->http.proxy, peer))
         return false;
     for (size_t i = 0; i < sizeof forwarding / sizeof forwarding[0]; i++)
         if (convoy_request_header(request, forwarding[i]) != NULL)

@@ -6,9 +6,10 @@
 
 struct convoy_request;
 
-/* The client's address is a loopback address or that of a Unix socket, but no trusted proxy's
- * (http.trusted_proxies), and no header says that a proxy stands between (X-Forwarded-For, Forwarded, Via,
- * X-Real-IP). The functions here are called on the request's HTTP thread, or while it is suspended. */
+/* The connection's peer has a loopback address or a Unix socket, and is no trusted proxy
+ * (http.trusted_proxies), whatever its PROXY header says, and no header says that a proxy stands between
+ * (X-Forwarded-For, Forwarded, Via, X-Real-IP). The functions here are called on the request's HTTP thread,
+ * or while it is suspended. */
 bool convoy_client_is_direct(const struct convoy_request *request);
 
 /* The same, and the client is no web page in a browser (it sends no Origin). Endpoints that make the daemon

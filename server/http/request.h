@@ -44,6 +44,7 @@ struct convoy_request {
     size_t body_length, body_capacity;
     uint64_t promised;  /* what Content-Length says; 0 without one */
     uint64_t received;  /* bytes of the body */
+    size_t packed;      /* these, where they were compressed and are unpacked; else 0 */
     uint64_t discarded; /* bytes of a body that is not kept, because the answer is known already */
 
     struct convoy_forwarded forwarded; /* client_address.h */

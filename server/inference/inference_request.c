@@ -45,6 +45,7 @@ void convoy_inference_request_drop(struct convoy_inference_request *inference)
     convoy_buffer_pool_free(inference->tensor);
     convoy_buffer_pool_free(inference->body);
     convoy_body_quota_give(inference->body_capacity);
+    convoy_answer_quota_give(inference->answer_bytes);
     free(inference);
 }
 

@@ -39,6 +39,7 @@ struct convoy_inference_request {
     enum convoy_input_layout layout; /* of the samples as the client sent them */
     uint8_t *body;                   /* taken over from the HTTP request: parts of samples point into it */
     size_t body_capacity;            /* of body, as counted in body_quota.h */
+    size_t answer_bytes;             /* of outputs and answer, as counted there until the answer is out */
     void *tensor; /* buffer_pool.h: samples that were converted on their way; NULL when there are none */
     uint64_t deadline_us;
     enum convoy_priority priority;

@@ -95,6 +95,7 @@ stop
 echo "Forwarded (RFC 7239)."
 serve forwarded '["127.0.0.0/8"]'
 client 2001:db8::1 -H 'Forwarded: for=1.1.1.1, for="[2001:db8::1]:80";proto=https' "$url/v2"
+client 127.0.0.1 -H 'Forwarded: for=1.1.1.1;host=", for=203.0.113.9' "$url/v2"
 client 127.0.0.1 -H 'X-Forwarded-For: 203.0.113.9' "$url/v2"
 stop
 echo "passed"

@@ -72,6 +72,24 @@ done
 ! is_logged bad . || fail "a request without the header is answered"
 stop
 
+echo "A loopback address in a proxy's header is one of the proxy's machine: it gives no rights here."
+serve 'auth={"loopback_admin": true}' 'shared_memory={"enabled": true}'
+"$python" - "$port" <<'PYTHON' || fail "see above"
+import socket, sys
+def ask(method, path, header, source):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20, source_address=(source, 0)) as connection:
+        connection.sendall(header + f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        return connection.recv(65536)[9:12]
+POST, STATUS = ("POST", "/v2/systemsharedmemory/unregister"), ("GET", "/v2/systemsharedmemory/status")
+for header in b"PROXY TCP4 127.0.0.9 127.0.0.1 1 2\r\n", b"PROXY TCP6 ::1 ::1 1 2\r\n", b"PROXY TCP6 ::ffff:127.0.0.9 ::1 1 2\r\n":
+    for method, path in POST, STATUS:
+        assert ask(method, path, header, "127.0.0.1") == b"403", (header, path)
+    assert ask("POST", "/v2/repository/models/none/load", header, "127.0.0.1") == b"403", header
+assert ask(*STATUS, b"", "127.0.0.2") == b"200", "one of this machine, without a proxy"
+assert ask("POST", "/v2/repository/models/none/load", b"", "127.0.0.2") == b"400", "model_control is not explicit"
+PYTHON
+stop
+
 echo "Connections count as the client's: one that has too many leaves room for others."
 http='"connections": 6, "connections_per_address": 2'
 serve

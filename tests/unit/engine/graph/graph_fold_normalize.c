@@ -14,6 +14,7 @@ struct written {
     bool epsilon_behind; /* added to the root */
     bool second_mean;    /* the squares are of x - another mean of x */
     bool read_twice;     /* the centred values are read once more, at the end */
+    int reshapes;        /* behind the second mean */
     int scale_rank;      /* of the constants behind; 0: none */
     int scale_axis;      /* along which they vary */
 };
@@ -61,6 +62,12 @@ static struct convoy_graph *build(const struct written *w)
         squares = either(graph, CONVOY_ADD, squares, number(graph, w->epsilon), w->swap);
     int root = mean(graph, squares, w->other_axis > 0 ? w->other_axis : w->axis,
                     w->other_axis > 0 ? w->other_axis + 1 : w->axis_end);
+    for (int i = 0; i < w->reshapes; i++) {
+        const struct convoy_shape shape = graph->tensors[root].shape;
+        int same = activation(graph, shape.rank, shape.dims);
+        node(graph, CONVOY_OP_RESHAPE, root, -1, -1, same);
+        root = same;
+    }
     if (!w->epsilon_inside && !w->epsilon_behind)
         root = either(graph, CONVOY_ADD, root, number(graph, w->epsilon), w->swap);
     root = function(graph, CONVOY_SQRT, root);
@@ -115,6 +122,18 @@ Test(graph_fold_normalize, over_the_last_axis_in_every_form)
     struct written plain = last;
     plain.scale_rank = 0;
     becomes_one(&plain);
+}
+
+/* Each root would walk through all of them. */
+Test(graph_fold_normalize, behind_few_reshapes_but_not_behind_any_number)
+{
+    struct written w = last;
+    w.reshapes = 4;
+    becomes_one(&w);
+    w.reshapes = 64;
+    struct convoy_graph *graph = build(&w);
+    cr_expect_eq(normalizes(graph), 0);
+    convoy_graph_free(graph);
 }
 
 Test(graph_fold_normalize, over_channels_and_over_several_axes)

@@ -216,6 +216,30 @@ Test(onnx_operators, reduce_mean_by_attribute_and_by_input)
     builder_free(b);
 }
 
+/* Clients ask for outputs by the file's names, whatever computes them; a tensor of two names is two outputs.
+ */
+Test(onnx_operators, outputs_keep_their_names_behind_what_changes_nothing)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_node(b, "Relu", "x", "a");
+    builder_node(b, "Identity", "a", "y");
+    builder_int(b, builder_node(b, "Cast", "a", "z"), "to", FLOAT_TYPE);
+    builder_node(b, "Dropout", "x", "w");
+    builder_output(b, "y");
+    builder_output(b, "z");
+    builder_output(b, "w");
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    cr_assert_eq(graph->output_count, 3);
+    for (int i = 0; i < 3; i++) {
+        cr_expect_str_eq(graph->tensors[graph->outputs[i]].name, b->outputs[i]->name);
+        expect_shape(graph, graph->outputs[i], "[N,3,8,8]");
+    }
+    cr_expect_neq(graph->outputs[0], graph->outputs[1]);
+    builder_free(b);
+}
+
 Test(onnx_operators, gemm)
 {
     struct builder *b = builder_new(13);

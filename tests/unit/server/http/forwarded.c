@@ -92,6 +92,20 @@ Test(forwarded, the_standard_header, .init = set_up)
     FORWARDED("", "for=203.0.113.9, host=\"x"); /* an element whose quote does not end */
 }
 
+/* Many proxies add their address to the line that the client sent. What the client left open must not swallow
+ * it: the client would be who it says it is. */
+Test(forwarded, a_quote_that_the_client_left_open, .init = set_up)
+{
+    X("203.0.113.9", "\", 203.0.113.9");
+    X("203.0.113.9", "1.1.1.1, \"a\\, 203.0.113.9, 10.1.2.3");
+    FORWARDED("", "for=1.1.1.1;host=\", for=203.0.113.9");
+    FORWARDED("", "for=1.1.1.1;host=\"a\\, for=203.0.113.9, for=10.1.2.3");
+    FORWARDED("", "for=1.1.1.1;host=\"a, for=\"[2001:db8::1]:4711\"");
+    FORWARDED("", "for=1.1.1.1", "for=1.1.1.1;host=\", for=203.0.113.9");
+    FORWARDED("203.0.113.9", "for=1.1.1.1;host=\"", "for=203.0.113.9"); /* a line of the proxy's own */
+    FORWARDED("203.0.113.9", "for=1.1.1.1\\, for=203.0.113.9");
+}
+
 Test(forwarded, ranges)
 {
     static const char *const good[] = {"0.0.0.0/0",  "::/0",    "10.0.0.0/8",
