@@ -78,7 +78,7 @@ static inline bool check_passed(const struct check_result *result)
 void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
                      double *y);
 
-#define CHECK_KERNELS_MAX 128
+#define CHECK_KERNELS_MAX 192
 
 /* The convolutions of the library in the ladder's order, with those of kernels/reference where they belong in
  * it. Static.

@@ -10,7 +10,7 @@
 #include "engine/cuda/plan/weights.h"
 #include "engine/cuda/tune/measure.h"
 
-#define CONVOY_CUDA_MAX_CANDIDATES 32
+#define CONVOY_CUDA_MAX_CANDIDATES 48
 
 struct convoy_net;
 
