@@ -78,16 +78,17 @@ clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 units() {
   local program suite
   if [ "${3:-}" != without ]; then
-    for suite in cuda_tuner cuda_cache; do
+    for suite in cuda_tuner cuda_cache cuda_trial; do
       unit works "$2/engine_cuda_tune/$suite" "$1/tests/unit_engine_cuda_tune" --filter "$suite/*"
     done
     unit works "$2/engine_cuda_tune_own_clock" "$1/tests/unit_engine_cuda_tune_own_clock"
     unit works "$2/emulated_backends" "$1/tests/unit_emulated_backends"
     unit works "$2/emulation" "$1/tests/unit_emulation"
+    unit works "$2/kernels" "$1/tests/unit_kernels"
   fi
   for program in "$1"/tests/unit_*; do
     case $program in
-      */unit_engine_cuda_tune* | */unit_emulat*) ;;
+      */unit_engine_cuda_tune* | */unit_emulat* | */unit_kernels) ;;
       *) unit works "$2/${program##*/unit_}" "$program" ;;
     esac
   done
@@ -113,6 +114,7 @@ queue_after_release() {
   step last style/tidy clean_tidy
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
+  step works emulated/kernels-on-trial env CONVOY_TRIAL_KERNELS=1 build/bin/convoy-kernels-emulated --check --kernel attention --shapes 20
   for script in tests/integration/test_*.sh; do
     [ "$level" = all ] || ! grep -q '^# all: ' "$script" || continue
     name=${script##*/test_}

@@ -59,6 +59,7 @@ struct check_result {
     double error;   /* max|y - y64| / max|y64| over the sample; NaN where none belongs counts as infinite */
     int64_t poison; /* outputs of all images that are still NaN, or as they were where NaN belongs */
     bool overflow; /* it was said that fp16 does not hold an output, which only NaN is, or NaN was not told of
+                    * each image that has it
                     */
     float us;      /* median; 0 if not timed */
 };
