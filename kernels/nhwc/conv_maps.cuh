@@ -198,6 +198,7 @@ static __device__ __forceinline__ void nhwc_finish_maps(const struct nhwc_job &j
         if (split == 1)
             nhwc_add_sums(from, 0, true, total);
         else
+#pragma unroll 4 /* so that loads from several blocks are under way */
             for (int block = 0; block < split; block++)
                 nhwc_add_sums(from, block, false, total);
         nhwc_unpack(residual, addend);
@@ -224,6 +225,7 @@ static __device__ __forceinline__ void nhwc_meet_maps(int split)
 /* Shared memory stays until no other block of the cluster touches it. */
 static __device__ __forceinline__ void nhwc_part_maps(struct nhwc_maps_cluster cluster)
 {
+    __syncwarp(); /* the loop at the end may have parted its lanes */
     if (cluster.share * cluster.split > 1)
         convoy_cluster_sync();
 }
