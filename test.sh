@@ -115,6 +115,7 @@ queue_after_release() {
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
   step works emulated/kernels-on-trial env CONVOY_TRIAL_KERNELS=1 build/bin/convoy-kernels-emulated --check --kernel attention --shapes 20
+  [ "$level" != all ] || step works emulated/backends-on-trial env CONVOY_TRIAL_KERNELS=1 build/tests/unit_emulated_backends
   for script in tests/integration/test_*.sh; do
     [ "$level" = all ] || ! grep -q '^# all: ' "$script" || continue
     name=${script##*/test_}
