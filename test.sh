@@ -79,7 +79,7 @@ clean_tidy() {
 clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 
 # The Criterion programs of the emulated GPU, the longest of all first. Continuous integration builds them in release alone.
-emulated_units=(engine_cuda_tune engine_cuda_tune_own_clock emulated_backends emulation engine_cuda_runtime)
+emulated_units=(engine_cuda_tune engine_cuda_tune_own_clock emulated_backends emulation engine_cuda_runtime kernels)
 # Those that show something else when what they test is optimised; continuous integration runs the others with the address
 # sanitizer alone. Loops of vectors, and the reference of a backend:
 optimized_units=("${emulated_units[@]}" engine_backends engine_cpu server_image)
@@ -100,7 +100,7 @@ units() {
   local program suite
   for program in "${@:3}"; do
     if [ "$program" = engine_cuda_tune ]; then
-      for suite in cuda_tuner cuda_cache; do
+      for suite in cuda_tuner cuda_cache cuda_trial; do
         unit works "$2/$program/$suite" "$1/tests/unit_$program" --filter "$suite/*"
       done
     else
@@ -134,6 +134,8 @@ queue_after_release() {
   step last style/tidy clean_tidy
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
+  step works emulated/kernels-on-trial env CONVOY_TRIAL_KERNELS=1 build/bin/convoy-kernels-emulated --check --kernel attention --shapes 20
+  [ "$level" != all ] || step works emulated/backends-on-trial env CONVOY_TRIAL_KERNELS=1 build/tests/unit_emulated_backends
   for script in tests/integration/test_*.sh; do
     [ "$level" = all ] || ! grep -qE '^# (all: |sanitize: *yes)' "$script" || continue
     name=${script##*/test_}

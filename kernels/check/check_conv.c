@@ -354,8 +354,9 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     if (kernel->nhwc)
         check_cuda(check_nhwc_answer(&nhwc, problem->y), "converting the answer");
     if (kernel->nhwc) {
-        check_cuda(check_nhwc_overflowed(&nhwc, &result.overflow), "copying the overflows");
-        result.overflow = result.overflow != (problem->which.nan != CHECK_NO_NAN);
+        int marked = 0; /* images: there is NaN in each, or in none */
+        check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
+        result.overflow = marked != (problem->which.nan != CHECK_NO_NAN ? s->n : 0);
     }
     compare(problem, kernel->compute_type, &result);
     if (runs > 0)

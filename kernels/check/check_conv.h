@@ -59,6 +59,7 @@ struct check_result {
     double error;   /* max|y - y64| / max|y64| over the sample; NaN where none belongs counts as infinite */
     int64_t poison; /* outputs of all images that are still NaN, or as they were where NaN belongs */
     bool overflow; /* it was said that fp16 does not hold an output, which only NaN is, or NaN was not told of
+                    * each image that has it
                     */
     float us;      /* median; 0 if not timed */
 };
@@ -78,7 +79,7 @@ static inline bool check_passed(const struct check_result *result)
 void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
                      double *y);
 
-#define CHECK_KERNELS_MAX 128
+#define CHECK_KERNELS_MAX 192
 
 /* The convolutions of the library in the ladder's order, with those of kernels/reference where they belong in
  * it. Static.

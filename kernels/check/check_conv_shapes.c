@@ -96,6 +96,13 @@ static const struct written written[] = {
     {2, 3, 13, 140, 64, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false},
     {3, 2, 8, 9, 60, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_CLIP, true, false, false, true},
     {1, 3, 15, 6, 32, 7, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* Few outputs of many maps or of a long reduction, as of one image deep in a network: tiles of maps and
+     * of outputs that end within, an odd number of tiles for blocks in pairs, more chunks for each of eight
+     * blocks than its ring holds. */
+    {1, 136, 11, 13, 328, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
+    {2, 72, 13, 12, 264, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, true, false},
+    {1, 584, 3, 4, 16, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {3, 72, 6, 5, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_ROWS},
     /* What follows in 16 bits alone; large and small numbers. */
     {2, 64, 7, 9, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, false, false, false},
     {1, 130, 5, 5, 33, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
@@ -223,7 +230,7 @@ static bool takes_turn(const struct convoy_conv_kernel *kernel, int i, int j, bo
     static const struct {
         const char *family;
         int turns;
-    } families[] = {{"tensor", 5}, {"fused_gemm", 2}, {"nhwc_wgmma", 2}, {"nhwc_split", 2}};
+    } families[] = {{"tensor", 5}, {"fused_gemm", 2}, {"nhwc_wgmma", 2}, {"nhwc_split", 2}, {"nhwc_maps", 4}};
     for (size_t f = 0; in_turns && f < sizeof families / sizeof families[0]; f++)
         if (strncmp(kernel->name, families[f].family, strlen(families[f].family)) == 0)
             return (i + j) % families[f].turns == 0;

@@ -150,17 +150,17 @@ cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y)
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }
 
-cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, bool *any)
+cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, int *marked)
 {
     cudaError_t error = cudaSuccess;
-    *any = false;
+    *marked = 0;
     for (int n = 0; n < nhwc->shape.n && error == cudaSuccess; n += CHECK_PIECE) {
         uint32_t marks[CHECK_PIECE] = {0};
         int count = nhwc->shape.n - n < CHECK_PIECE ? nhwc->shape.n - n : CHECK_PIECE;
         error =
             cudaMemcpy(marks, nhwc->overflow + n, (size_t)count * sizeof marks[0], cudaMemcpyDeviceToHost);
         for (int i = 0; i < count; i++)
-            *any = *any || marks[i] != 0;
+            *marked += marks[i] != 0;
     }
     return error;
 }

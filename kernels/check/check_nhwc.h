@@ -25,8 +25,8 @@ cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_ke
 void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands);
 /* Converts y into planes. */
 cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y);
-/* Was a number of any image said to be larger than fp16 holds? */
-cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, bool *any);
+/* Of how many images was it said that fp16 does not hold a number? */
+cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, int *marked);
 cudaError_t check_nhwc_free(struct check_nhwc *nhwc);
 
 #endif

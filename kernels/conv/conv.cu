@@ -9,9 +9,13 @@
     &convoy_conv_tensor_tf32_##outputs##_##maps, &convoy_conv_tensor_fp16_##outputs##_##maps,
 #define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
-#define LIST_NHWC(i)           &convoy_conv_nhwc_wgmma[i]
-#define LIST_NHWC_SPLIT(i)     &convoy_conv_nhwc_split[i]
-#define LIST_NHWC_TURNS(i)     &convoy_conv_nhwc_turns[i]
+#define LIST_NHWC(i)       &convoy_conv_nhwc_wgmma[i]
+#define LIST_NHWC_SPLIT(i) &convoy_conv_nhwc_split[i]
+#define LIST_NHWC_TURNS(i) &convoy_conv_nhwc_turns[i]
+#define LIST_NHWC_MAPS(i)  &convoy_conv_nhwc_maps[i]
+#define LIST_NHWC_MAPS_5(i)                                                                                  \
+    LIST_NHWC_MAPS(i), LIST_NHWC_MAPS(i + 1), LIST_NHWC_MAPS(i + 2), LIST_NHWC_MAPS(i + 3),                  \
+        LIST_NHWC_MAPS(i + 4)
 #define LIST_NHWC_PATCH(i)     &convoy_conv_nhwc_patch[i]
 #define LIST_NHWC_DEPTHWISE(i) &convoy_conv_nhwc_depthwise[i]
 #define LIST_NHWC_STEM(i)      &convoy_conv_nhwc_stem[i]
@@ -51,6 +55,15 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_TURNS(0),
     LIST_NHWC_TURNS(1),
     LIST_NHWC_TURNS(2),
+    LIST_NHWC_MAPS_5(0),
+    LIST_NHWC_MAPS_5(5),
+    LIST_NHWC_MAPS_5(10),
+    LIST_NHWC_MAPS_5(15),
+    LIST_NHWC_MAPS_5(20),
+    LIST_NHWC_MAPS_5(25),
+    LIST_NHWC_MAPS_5(30),
+    LIST_NHWC_MAPS_5(35),
+    LIST_NHWC_MAPS_5(40),
     LIST_NHWC_PATCH(0),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),

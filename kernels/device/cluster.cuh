@@ -1,15 +1,16 @@
 /* Thread block clusters: up to 16 neighbouring blocks of a grid (in x) that run at the same time and write
- * into each other's shared memory, so that results reach the other blocks without device
+ * into each other's shared memory, and read it, so that results reach the other blocks without device
  * memory. Launched by convoy_launch_as() (launch.cuh). Needs sm_90: older chips compile this to nothing,
  * and a launcher asks convoy_has_clusters() first.
  *
- * Two rules of the hardware. No block writes to another before a first convoy_cluster_sync(), because only
- * then is it certain that the other has started; and no block ends before a convoy_cluster_sync() after the
- * last write to it, because its shared memory may be given to another block from then on. The emulation stops
+ * Two rules of the hardware. No block writes to another, or reads there, before a first
+ * convoy_cluster_sync(), because only then is it certain that the other has started; and no block ends before
+ * a convoy_cluster_sync() after the last write to it and read from it, because its shared memory may be given
+ * to another block from then on. The emulation stops
  * with a message where a kernel breaks one of them.
  *
- * What is written to lies in dynamic shared memory (CONVOY_DYNAMIC_SHARED), which starts at the same place in
- * every block of a launch; in the emulation __shared__ variables are one for the whole cluster. */
+ * What is written or read lies in dynamic shared memory (CONVOY_DYNAMIC_SHARED), which starts at the same
+ * place in every block of a launch; in the emulation __shared__ variables are one for the whole cluster. */
 #ifndef CONVOY_KERNELS_CLUSTER_CUH
 #define CONVOY_KERNELS_CLUSTER_CUH
 
@@ -97,6 +98,24 @@ static __device__ __forceinline__ void convoy_cluster_store(uint16_t *at, int ra
 #elif __CUDA_ARCH__ >= 900
     asm volatile("st.shared::cluster.b16 [%0], %1;" ::"r"(convoy_cluster_address(at, rank)), "h"(value)
                  : "memory");
+#endif
+}
+
+/* Reads from the place in block rank's shared memory that corresponds to `at`, on 16 bytes, in one's own:
+ * what was there at the last convoy_cluster_sync(). */
+static __device__ __forceinline__ float4 convoy_cluster_load(const float4 *at, int rank)
+{
+#ifndef __CUDACC__
+    return *(const float4 *)convoy_emulated_cluster_place(at, rank, sizeof(float4));
+#elif __CUDA_ARCH__ >= 900
+    float4 value;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+                 : "r"(convoy_cluster_address(at, rank))
+                 : "memory");
+    return value;
+#else
+    return *at;
 #endif
 }
 

@@ -1,7 +1,9 @@
 /* Attention on warpgroups, for heads of 64 channels, at most 256 keys and no bias, as vision transformers
  * have them. Compute capability 9.0 alone.
  *
- * A block is a warpgroup and makes one head of one window. Keys and values lie in shared memory as a whole,
+ * A block is a warpgroup and makes one head of one window, or where there are fewer heads than
+ * multiprocessors 64 queries of it: each of these blocks has all keys and values, and the numbers are the
+ * same. Keys and values lie in shared memory as a whole,
  * so nothing is scaled down as keys come. 64 queries at a time: their products with all keys stay in
  * registers, become shares there, are rounded to fp16 and are, still in registers, the left side of the
  * product with the values. The next queries come meanwhile. Three blocks a multiprocessor keep the tensor
@@ -169,23 +171,24 @@ __global__ void __launch_bounds__(CONVOY_WARPGROUP, BLOCKS<PARTS>)
     const struct convoy_nhwc_attention &shape = job.shape;
     char *keys = nhwc_shared(), *values = keys + PARTS * PART_BYTES, *queries = values + PARTS * PART_BYTES;
     int warp = convoy_uniform((int)threadIdx.x / 32);
-    int64_t items = shape.n * shape.windows * shape.heads;
+    int64_t items = shape.n * shape.windows * shape.heads * job.tiles;
     convoy_let_next_begin();
     convoy_wait_for_previous();
     for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
         struct attention_place place = place_of(job, item, QUERIES);
         const attention_rows of_queries(shape.q, place, shape.queries), of_keys(shape.k, place, shape.keys),
             of_values(shape.v, place, shape.keys);
-        copy_rows(of_queries, job.q, shape.queries, 0, QUERIES, queries);
+        int end = job.tiles == 1 ? shape.queries : place.query + 1; /* of the first ones of a tile */
+        copy_rows(of_queries, job.q, shape.queries, place.query, QUERIES, queries);
         copy_rows(of_keys, job.k, shape.keys, 0, PARTS * PART, keys);
         copy_rows(of_values, job.v, shape.keys, 0, PARTS * PART, values);
-        for (int query = 0, tile = 0; query < shape.queries; query += QUERIES, tile++) {
+        for (int query = place.query, tile = 0; query < end; query += QUERIES, tile++) {
             char *own = queries + tile % 2 * TILE_BYTES;
             convoy_copies_end();
             convoy_copies_wait<0>();
             convoy_wgmma_publish();
             __syncthreads(); /* and the results of the tile before are out of the other half */
-            if (query + QUERIES < shape.queries)
+            if (query + QUERIES < end)
                 copy_rows(of_queries, job.q, shape.queries, query + QUERIES, QUERIES,
                           queries + (tile + 1) % 2 * TILE_BYTES);
             float s[PARTS * 2][4], o[CHANNELS / 8][4], sum[2];
@@ -199,19 +202,24 @@ __global__ void __launch_bounds__(CONVOY_WARPGROUP, BLOCKS<PARTS>)
     }
 }
 
+static bool fills_chip(const struct convoy_nhwc_attention *shape)
+{
+    return shape->n * shape->windows * shape->heads >= NHWC_SMS;
+}
+
+/* Heads whose queries are divided are on trial: that has not run on a GPU. */
 bool attention_wgmma_takes(const struct attention_job *job)
 {
     const struct convoy_nhwc_attention *shape = &job->shape;
-    int64_t heads = shape->n * shape->windows * shape->heads;
-    return shape->d == CHANNELS && shape->keys <= 16 * PART && !job->scaled && heads >= NHWC_SMS &&
-           convoy_has_wgmma();
+    return shape->d == CHANNELS && shape->keys <= 16 * PART && !job->scaled &&
+           (fills_chip(shape) || convoy_trial_kernels()) && convoy_has_wgmma();
 }
 
 template <int PARTS> static cudaError_t launch(struct attention_job job, cudaStream_t stream)
 {
-    job.tiles = 1; /* a block has all queries of a head */
+    job.tiles = fills_chip(&job.shape) ? 1 : (int)convoy_div_up(job.shape.queries, QUERIES);
     return convoy_launch_early(nhwc_attention_wgmma<PARTS>,
-                               convoy_grid(job.shape.n * job.shape.windows * job.shape.heads, 1),
+                               convoy_grid(job.shape.n * job.shape.windows * job.shape.heads * job.tiles, 1),
                                CONVOY_WARPGROUP, SHARED_BYTES<PARTS>, stream, job);
 }
 

@@ -8,6 +8,7 @@
 #define CONVOY_NHWC_WGMMA_KERNELS     11
 #define CONVOY_NHWC_SPLIT_KERNELS     8
 #define CONVOY_NHWC_TURNS_KERNELS     3
+#define CONVOY_NHWC_MAPS_KERNELS      45
 #define CONVOY_NHWC_PATCH_KERNELS     1
 #define CONVOY_NHWC_DEPTHWISE_KERNELS 5
 #define CONVOY_NHWC_STEM_KERNELS      9
@@ -15,6 +16,7 @@
 extern const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS];
+extern const struct convoy_conv_kernel convoy_conv_nhwc_maps[CONVOY_NHWC_MAPS_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_patch[CONVOY_NHWC_PATCH_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_depthwise[CONVOY_NHWC_DEPTHWISE_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_stem[CONVOY_NHWC_STEM_KERNELS];

@@ -73,8 +73,8 @@ struct fiber {
 struct block {
     uint3 index;
     char *shared;
-    size_t threads;  /* that have not ended */
-    bool written_to; /* by another block, since the last cluster barrier */
+    size_t threads; /* that have not ended */
+    bool touched;   /* by another block, since the last cluster barrier */
 };
 
 /* Block b of the cluster has the fibers from b * pitch on: its threads, then what fills the last warp, which
@@ -134,8 +134,8 @@ void live()
         (*work)();
         alive--;
         block &own = blocks[fibers[running].block];
-        if (--own.threads == 0 && own.written_to)
-            die("block %u of a cluster ends without a cluster barrier after another's last store to its "
+        if (--own.threads == 0 && own.touched)
+            die("block %u of a cluster ends without a cluster barrier after another's last access to its "
                 "shared memory",
                 fibers[running].block);
         leave(ENDED);
@@ -275,7 +275,7 @@ bool free_cluster()
         return false;
     met = true;
     for (unsigned b = 0; b < cluster; b++)
-        blocks[b].written_to = false;
+        blocks[b].touched = false;
     return true;
 }
 
@@ -330,7 +330,7 @@ void run_cluster(uint3 first)
     for (unsigned b = 0; b < cluster; b++) {
         blocks[b].index = {first.x + b, first.y, first.z};
         blocks[b].threads = threads;
-        blocks[b].written_to = false;
+        blocks[b].touched = false;
         memset(blocks[b].shared, 0xff, shared_size); /* NaN */
         for (size_t i = 0; i < threads; i++) {
             fibers[b * pitch + i].now = READY;
@@ -402,17 +402,17 @@ void *convoy_emulated_cluster_place(const void *at, int rank, size_t bytes)
     unsigned self = fibers[running].block, other = (unsigned)rank;
     size_t offset = (size_t)((const char *)at - blocks[self].shared);
     if (other >= cluster)
-        die("a store to block %d of a cluster of %u", rank, cluster);
+        die("an access to block %d of a cluster of %u", rank, cluster);
     if (offset > shared_size || bytes > shared_size - offset || offset % bytes != 0)
-        die("a store to another block of %zu bytes that are not in dynamic shared memory, or not aligned",
+        die("an access to another block of %zu bytes that are not in dynamic shared memory, or not aligned",
             bytes);
     if (other != self) {
         if (!met)
-            die("a store to block %u of a cluster before a first cluster barrier: it may not have started",
+            die("an access to block %u of a cluster before a first cluster barrier: it may not have started",
                 other);
         if (blocks[other].threads == 0)
-            die("a store to the shared memory of block %u of a cluster, which has ended", other);
-        blocks[other].written_to = true;
+            die("an access to the shared memory of block %u of a cluster, which has ended", other);
+        blocks[other].touched = true;
     }
     return blocks[other].shared + offset;
 }

@@ -50,6 +50,29 @@ static __global__ void gossip(double *sums, int cluster, enum cluster_fault faul
         convoy_cluster_store(words + mine, 1, 0u);
 }
 
+static __global__ void glance(double *sums, int cluster, enum cluster_fault fault)
+{
+    CONVOY_DYNAMIC_SHARED(float4, own);
+    float4 *mine = own + threadIdx.x;
+    *mine = make_float4((float)cluster_told(blockIdx.x, threadIdx.x, 0, 0),
+                        (float)cluster_told(blockIdx.x, threadIdx.x, 1, 0),
+                        (float)cluster_told(blockIdx.x, threadIdx.x, 2, 0),
+                        (float)cluster_told(blockIdx.x, threadIdx.x, 3, 0));
+    double sum = 0;
+    if (fault != CLUSTER_NO_FIRST_SYNC)
+        convoy_cluster_sync();
+    for (int rank = 0; rank < cluster; rank++) {
+        float4 seen = convoy_cluster_load(mine, rank);
+        sum += (double)seen.x + seen.y + seen.z + seen.w;
+    }
+    sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    if (fault != CLUSTER_NO_LAST_SYNC)
+        convoy_cluster_sync();
+    else if (convoy_cluster_rank() == 0)
+        for (int i = 0; i < 100; i++)
+            __syncthreads(); /* while the others end */
+}
+
 static __global__ void ranks(int (*seen)[2])
 {
     CONVOY_DYNAMIC_SHARED(int, given);
@@ -74,6 +97,13 @@ cudaError_t cluster_gossip(double *sums, unsigned blocks, unsigned threads, unsi
 {
     return convoy_launch_as(convoy_launch_form{cluster, false}, gossip, dim3(blocks), dim3(threads),
                             (size_t)cluster * threads * PLACE_BYTES, stream, sums, (int)cluster, fault);
+}
+
+cudaError_t cluster_glance(double *sums, unsigned blocks, unsigned threads, unsigned cluster,
+                           enum cluster_fault fault, cudaStream_t stream)
+{
+    return convoy_launch_as(convoy_launch_form{cluster, false}, glance, dim3(blocks), dim3(threads),
+                            threads * sizeof(float4), stream, sums, (int)cluster, fault);
 }
 
 cudaError_t cluster_ranks(int (*seen)[2], unsigned blocks, unsigned cluster, cudaStream_t stream)

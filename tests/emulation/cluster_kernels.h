@@ -30,6 +30,12 @@ enum cluster_fault {
 cudaError_t cluster_gossip(double *sums, unsigned blocks, unsigned threads, unsigned cluster,
                            enum cluster_fault fault, cudaStream_t stream);
 
+/* Each thread looks at four numbers that the thread of the same number of every block of its cluster laid
+ * down (cluster_told for ranks 0 to 3), and adds them up. Of the faults CLUSTER_NO_FIRST_SYNC and
+ * CLUSTER_NO_LAST_SYNC. */
+cudaError_t cluster_glance(double *sums, unsigned blocks, unsigned threads, unsigned cluster,
+                           enum cluster_fault fault, cudaStream_t stream);
+
 /* A grid of blocks x 2 x 3, each of 33 threads, which make a warp of 32 and one of 1. Into
  * seen[(z * 2 + y) * blocks + x]: the rank of that block, and the sum over its threads of the thread's number
  * times that of its neighbour in the warp (1 for 0, 0 for 1, ...), which is its own where it has none. Shared

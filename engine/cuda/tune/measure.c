@@ -96,9 +96,13 @@ int convoy_cuda_measure_run(struct convoy_cuda_measure *measure, const struct co
                             struct convoy_cuda_series *series, float *us, struct convoy_error *error)
 {
     bool warm = series->repeat > 0;
-    if (!warm)
-        series->repeat = 1;
     int failed = make_marks(measure, error);
+    if (!warm && !failed) {
+        /* A kernel's code is loaded by its first launch, which must not decide how many launches a run has.
+         */
+        series->repeat = 1;
+        failed = series->launch(series->context, gpu->streams[0], error);
+    }
     if (!failed)
         failed = run(measure, gpu, series, us, error);
     if (failed)

@@ -19,8 +19,9 @@ struct convoy_cuda_measure {
     void *noise; /* random numbers in device memory */
 };
 
-/* The runs of one candidate: one to warm up, then CONVOY_CUDA_TIMED_RUNS that count. Set the first four
- * fields and zero the rest. */
+/* The runs of one candidate: a launch that loads its code, a run to warm up, from whose time the number of
+ * launches of a run follows, then CONVOY_CUDA_TIMED_RUNS that count. Set the first four fields and zero the
+ * rest. */
 struct convoy_cuda_series {
     int (*launch)(void *context, cudaStream_t stream, struct convoy_error *error); /* as CONVOY_CUDA() */
     void *context;

@@ -11,6 +11,8 @@
 #include "engine/cuda/tune/measure.h"
 
 #define CONVOY_CUDA_MAX_CANDIDATES 32
+/* With kernels on trial, whose estimates must not drive out what is known to run. */
+#define CONVOY_CUDA_MAX_TRIALS 64
 
 struct convoy_net;
 
@@ -25,7 +27,7 @@ struct convoy_cuda_tune_kernel {
     struct convoy_cuda_step step;
     struct convoy_cuda_key key;
     int count, at; /* of candidates: their number; the one that is being timed */
-    struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_CANDIDATES];
+    struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_TRIALS];
     bool prepared; /* the step is set to candidate `at`, and series is its own */
     struct convoy_cuda_series series;
     const char *best; /* static text */

@@ -38,6 +38,33 @@ static unsigned wrong(unsigned cluster, unsigned threads, enum cluster_fault fau
     return bad;
 }
 
+/* The same of what blocks look at in each other's shared memory. */
+static unsigned seen_wrong(unsigned cluster, unsigned threads, enum cluster_fault fault)
+{
+    unsigned blocks = 3 * cluster, bad = 0;
+    double *sums;
+    cr_assert_eq(cudaMalloc((void **)&sums, blocks * threads * sizeof *sums), cudaSuccess);
+    cr_assert_eq(cluster_glance(sums, blocks, threads, cluster, fault, NULL), cudaSuccess);
+    cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
+    for (unsigned i = 0; i < blocks * threads; i++) {
+        unsigned first = i / threads / cluster * cluster;
+        double sum = 0;
+        for (unsigned block = first; block < first + cluster; block++)
+            for (unsigned rank = 0; rank < 4; rank++)
+                sum += cluster_told(block, i % threads, rank, 0);
+        bad += !(sums[i] == sum);
+    }
+    cr_assert_eq(cudaFree(sums), cudaSuccess);
+    return bad;
+}
+
+Test(emulation_cluster, blocks_see_what_the_others_have)
+{
+    cr_expect_eq(seen_wrong(4, 64, CLUSTER_SOUND), 0);
+    cr_expect_eq(seen_wrong(1, 32, CLUSTER_SOUND), 0);
+    cr_expect_eq(seen_wrong(8, 96, CLUSTER_SOUND), 0);
+}
+
 Test(emulation_cluster, blocks_find_what_the_others_wrote)
 {
     cr_assert(cluster_known());
@@ -61,7 +88,8 @@ Test(emulation_cluster, a_missing_barrier_shows)
 }
 
 /* The process that runs it must abort, and say this. */
-static void dies(enum cluster_fault fault, const char *saying)
+static void dies_as(unsigned (*runs)(unsigned, unsigned, enum cluster_fault), enum cluster_fault fault,
+                    const char *saying)
 {
     int tube[2], status;
     char said[512];
@@ -73,7 +101,7 @@ static void dies(enum cluster_fault fault, const char *saying)
     if (child == 0) {
         dup2(tube[1], STDERR_FILENO);
         close(tube[0]);
-        wrong(4, 64, fault);
+        runs(4, 64, fault);
         _exit(0);
     }
     close(tube[1]);
@@ -84,6 +112,17 @@ static void dies(enum cluster_fault fault, const char *saying)
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "%s: status %d", saying, status);
     cr_expect_neq(strstr(said, saying), NULL, "\"%s\" is not in \"%s\"", saying, said);
+}
+
+static void dies(enum cluster_fault fault, const char *saying)
+{
+    dies_as(wrong, fault, saying);
+}
+
+Test(emulation_cluster, looks_that_the_hardware_forbids_abort)
+{
+    dies_as(seen_wrong, CLUSTER_NO_FIRST_SYNC, "before a first cluster barrier");
+    dies_as(seen_wrong, CLUSTER_NO_LAST_SYNC, "access");
 }
 
 Test(emulation_cluster, what_the_hardware_forbids_aborts)

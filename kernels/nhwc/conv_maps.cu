@@ -1,0 +1,122 @@
+/* The kernels of conv_maps.cuh in the list of convolutions: nhwc_maps:MAPSxOUTPUTS/SHARExSPLIT.
+ * Compute capability 9.0 alone.
+ *
+ * Floor: inputs, weights and outputs once through device memory, or the products at the tensor cores' rate,
+ * whichever is longer. What should bound few images is neither: it is what a multiprocessor gets from the L2
+ * cache, (maps / share + outputs) x 128 bytes a chunk, and the time until the first chunk is there.
+ *
+ * Not measured: it has not run on a GPU. */
+#include "kernels/nhwc/conv_maps.cuh"
+
+/* Warpgroups that multiply, pieces of 64 maps of each, tiles of 8 outputs; maps, outputs; blocks that share
+ * weights, blocks that divide the reduction. */
+#define MAPS_INSTANCES(X)                                                                                    \
+    X(1, 1, 2, 64, 16, 1, 1)                                                                                 \
+    X(1, 1, 2, 64, 16, 1, 4)                                                                                 \
+    X(1, 1, 3, 64, 24, 1, 1)                                                                                 \
+    X(1, 1, 3, 64, 24, 1, 2)                                                                                 \
+    X(1, 1, 3, 64, 24, 1, 4)                                                                                 \
+    X(1, 1, 4, 64, 32, 1, 1)                                                                                 \
+    X(1, 1, 4, 64, 32, 1, 2)                                                                                 \
+    X(1, 1, 4, 64, 32, 1, 4)                                                                                 \
+    X(1, 1, 4, 64, 32, 1, 8)                                                                                 \
+    X(1, 1, 5, 64, 40, 1, 1)                                                                                 \
+    X(1, 1, 5, 64, 40, 1, 2)                                                                                 \
+    X(1, 1, 5, 64, 40, 1, 4)                                                                                 \
+    X(1, 1, 7, 64, 56, 1, 1)                                                                                 \
+    X(1, 1, 7, 64, 56, 2, 1)                                                                                 \
+    X(1, 1, 7, 64, 56, 1, 2)                                                                                 \
+    X(1, 1, 7, 64, 56, 1, 4)                                                                                 \
+    X(1, 1, 7, 64, 56, 1, 8)                                                                                 \
+    X(1, 1, 9, 64, 72, 1, 1)                                                                                 \
+    X(1, 1, 9, 64, 72, 1, 4)                                                                                 \
+    X(1, 1, 13, 64, 104, 1, 1)                                                                               \
+    X(1, 1, 13, 64, 104, 2, 1)                                                                               \
+    X(1, 1, 13, 64, 104, 1, 4)                                                                               \
+    X(2, 1, 3, 128, 24, 1, 1)                                                                                \
+    X(2, 1, 3, 128, 24, 2, 1)                                                                                \
+    X(2, 1, 3, 128, 24, 1, 4)                                                                                \
+    X(2, 1, 5, 128, 40, 1, 1)                                                                                \
+    X(2, 1, 5, 128, 40, 2, 1)                                                                                \
+    X(2, 1, 5, 128, 40, 4, 1)                                                                                \
+    X(2, 1, 5, 128, 40, 1, 4)                                                                                \
+    X(2, 1, 6, 128, 48, 1, 1)                                                                                \
+    X(2, 1, 6, 128, 48, 2, 1)                                                                                \
+    X(2, 1, 6, 128, 48, 1, 2)                                                                                \
+    X(2, 1, 9, 128, 72, 1, 1)                                                                                \
+    X(2, 1, 9, 128, 72, 2, 1)                                                                                \
+    X(2, 1, 9, 128, 72, 4, 1)                                                                                \
+    X(2, 1, 9, 128, 72, 1, 4)                                                                                \
+    X(2, 1, 13, 128, 104, 1, 1)                                                                              \
+    X(2, 1, 13, 128, 104, 2, 1)                                                                              \
+    X(2, 1, 13, 128, 104, 4, 1)                                                                              \
+    X(2, 1, 13, 128, 104, 1, 8)                                                                              \
+    X(2, 2, 15, 256, 120, 1, 1)                                                                              \
+    X(2, 2, 15, 256, 120, 2, 1)                                                                              \
+    X(2, 2, 18, 256, 144, 1, 1)                                                                              \
+    X(2, 2, 18, 256, 144, 2, 1)                                                                              \
+    X(2, 2, 18, 256, 144, 1, 4)
+
+#define JOIN_CYCLES  1500.0 /* of a cluster: made up */
+#define LEAST_CHUNKS 2      /* of a block of a divided reduction */
+
+/* ---- Launch ---- */
+
+template <int GROUPS, int ROWS, int NT, int SHARE, int SPLIT>
+static cudaError_t launch_maps(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
+                               cudaStream_t stream)
+{
+    using tile = nhwc_maps_tile<GROUPS, ROWS, NT>;
+    struct nhwc_job job = {};
+    cudaError_t error = nhwc_describe(s, operands, NHWC_MAPS_DEPTH, tile::OUTPUTS, tile::MAPS, 0, &job);
+    if (error != cudaSuccess)
+        return error;
+    int shares = (int)convoy_div_up(job.tiles / job.tiles_n, SHARE) * job.tiles_n;
+    return convoy_launch_as(convoy_launch_form{SHARE * SPLIT, true}, nhwc_conv_maps<GROUPS, ROWS, NT>,
+                            dim3((unsigned)(shares * SHARE * SPLIT)), dim3(tile::THREADS), tile::SHARED_BYTES,
+                            stream, job, nhwc_maps_cluster{SHARE, SPLIT});
+}
+
+/* ---- Estimates ---- */
+
+template <int GROUPS, int ROWS, int NT, int SHARE, int SPLIT>
+static float estimate_maps(const struct convoy_conv_shape *s)
+{
+    using tile = nhwc_maps_tile<GROUPS, ROWS, NT>;
+    int64_t outputs = convoy_div_up(convoy_div_up(nhwc_outputs_of(s), tile::OUTPUTS), SHARE) * SHARE;
+    int64_t blocks = outputs * convoy_div_up(nhwc_columns_of(s), tile::MAPS) * SPLIT;
+    double chunks = (double)convoy_div_up(nhwc_chunks_of(s, NHWC_MAPS_DEPTH), SPLIT);
+    /* Of the shared weights a block asks for its part alone. */
+    double products = GROUPS * ROWS * (NHWC_MAPS_DEPTH / 16) * (NT * 4 > 16 + NT * 2 ? NT * 4 : 16 + NT * 2);
+    double copies = (tile::MAPS / SHARE + tile::OUTPUTS) * tile::ROW_BYTES / NHWC_L2_BYTES;
+    /* Sums are written and read at 128 bytes a cycle, outputs stored at what L2 takes. */
+    double end = tile::MAPS * tile::OUTPUTS * (2 * sizeof(float) / 128.0 + 2 / (SPLIT * NHWC_L2_BYTES));
+    double turns = (double)convoy_div_up(blocks, CONVOY_ESTIMATE_SMS);
+    double cycles = turns * (chunks * (products > copies ? products : copies) + end) + NHWC_START_CYCLES +
+                    (SHARE * SPLIT > 1 ? JOIN_CYCLES : 0);
+    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
+}
+
+/* ---- The list ---- */
+
+template <int OUTPUTS, int SHARE, int SPLIT> static bool takes_maps(const struct convoy_conv_shape *s)
+{
+    return s->k % 8 == 0 && s->nhwc.window == 0 && nhwc_outputs_of(s) <= 64 * 1024 &&
+           (SPLIT == 1 || nhwc_chunks_of(s, NHWC_MAPS_DEPTH) >= LEAST_CHUNKS * SPLIT) &&
+           (SHARE == 1 || nhwc_outputs_of(s) > OUTPUTS) && nhwc_takes(s) &&
+           (SHARE * SPLIT == 1 || convoy_has_clusters());
+}
+
+#define MAPS(GROUPS, ROWS, NT, MAPS, OUTPUTS, SHARE, SPLIT)                                                  \
+    {"nhwc_maps:" #MAPS "x" #OUTPUTS "/" #SHARE "x" #SPLIT,                                                  \
+     CONVOY_COMPUTE_FP16,                                                                                    \
+     takes_maps<OUTPUTS, SHARE, SPLIT>,                                                                      \
+     estimate_maps<GROUPS, ROWS, NT, SHARE, SPLIT>,                                                          \
+     nhwc_packed_floats<NHWC_MAPS_DEPTH>,                                                                    \
+     nhwc_pack<NHWC_MAPS_DEPTH>,                                                                             \
+     convoy_no_scratch,                                                                                      \
+     launch_maps<GROUPS, ROWS, NT, SHARE, SPLIT>,                                                            \
+     true,                                                                                                   \
+     true},
+
+const struct convoy_conv_kernel convoy_conv_nhwc_maps[CONVOY_NHWC_MAPS_KERNELS] = {MAPS_INSTANCES(MAPS)};
