@@ -6,7 +6,8 @@
  * batcher_hold.c          rows that a thread commits together
  * batcher_parked.c        parked images, and the threads that write their rows
  * batcher_choose.c        which worker an image goes to
- * batcher_worker_slots.c  one worker's slots: submission, completions, faults
+ * batcher_worker_slots.c  one worker's slots: what is submitted when
+ * batcher_collect.c       completions of a worker
  * batcher_stall.c         how long a worker's slots have been without progress
  * batcher_worker_down.c   a worker's death: what runs again, and which row is to blame
  * batcher_redispatch.c    moves the slots of a worker that is gone to others

@@ -156,22 +156,39 @@ struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metri
 
 /* ---- The hot path ---- */
 
-void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
-                            uint64_t microseconds)
+static unsigned bucket_of(uint64_t microseconds)
 {
-    convoy_metrics_observe_many(model, stage, microseconds, 1);
-}
-
-void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy_stage stage,
-                                 uint64_t microseconds, uint32_t times)
-{
-    if (model == NULL)
-        return;
     unsigned bucket = 0;
     while (bucket < CONVOY_TIME_BUCKETS && microseconds > convoy_time_bounds[bucket])
         bucket++;
-    convoy_metrics_add(&model->stages[stage].counts[bucket], times);
-    convoy_metrics_add(&model->stages[stage].sum, times * microseconds);
+    return bucket;
+}
+
+void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
+                            uint64_t microseconds)
+{
+    if (model == NULL)
+        return;
+    convoy_metrics_add(&model->stages[stage].counts[bucket_of(microseconds)], 1);
+    convoy_metrics_add(&model->stages[stage].sum, microseconds);
+}
+
+void convoy_metrics_observe_all(struct convoy_model_metrics *model, enum convoy_stage stage,
+                                const struct convoy_observations *observations)
+{
+    if (model == NULL || observations->times == 0)
+        return;
+    for (unsigned bucket = 0; bucket <= CONVOY_TIME_BUCKETS; bucket++)
+        if (observations->counts[bucket] > 0)
+            convoy_metrics_add(&model->stages[stage].counts[bucket], observations->counts[bucket]);
+    convoy_metrics_add(&model->stages[stage].sum, observations->sum_us);
+}
+
+void convoy_observations_add(struct convoy_observations *observations, uint64_t microseconds)
+{
+    observations->counts[bucket_of(microseconds)]++;
+    observations->times++;
+    observations->sum_us += microseconds;
 }
 
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,

@@ -40,6 +40,16 @@ enum convoy_stage {
     CONVOY_STAGES
 };
 
+#define CONVOY_TIME_BUCKETS 17 /* of histograms of times; their bounds are convoy_time_bounds */
+
+/* Times that one thread observes and that are counted together, by convoy_metrics_observe_all(): what that
+ * costs then does not grow with their number. Zero at first. */
+struct convoy_observations {
+    uint32_t counts[CONVOY_TIME_BUCKETS + 1]; /* as in a histogram */
+    uint32_t times;                           /* the sum of counts */
+    uint64_t sum_us;
+};
+
 /* Returns NULL when memory is out. */
 struct convoy_metrics *convoy_metrics_new(void);
 void convoy_metrics_free(struct convoy_metrics *metrics); /* NULL is allowed; handles die with it */
@@ -56,9 +66,10 @@ struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metri
 /* Hot path. */
 void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
                             uint64_t microseconds);
-/* Observes the same value `times` times. */
-void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy_stage stage,
-                                 uint64_t microseconds, uint32_t times);
+void convoy_metrics_observe_all(struct convoy_model_metrics *model, enum convoy_stage stage,
+                                const struct convoy_observations *observations);
+/* Adds a time to those that will be counted. */
+void convoy_observations_add(struct convoy_observations *observations, uint64_t microseconds);
 /* A batch of rows images finished well: counts the batch, its size and its images (convoyd_images_total is
  * counted only here). */
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CONVOY_TIME_BUCKETS 17 /* bounds in metrics_text.c and metrics.c: convoy_time_bounds */
 #define CONVOY_SIZE_BUCKETS 11 /* 1, 2, 4, ... 1024 */
 #define CONVOY_LABEL_BYTES  512
 

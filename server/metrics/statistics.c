@@ -62,7 +62,7 @@ void convoy_statistics_release(struct convoy_statistics *statistics)
 static void count(struct duration *duration, uint64_t us, uint32_t times)
 {
     add(&duration->count, times);
-    add(&duration->us, times * us);
+    add(&duration->us, us);
 }
 
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us)

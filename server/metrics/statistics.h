@@ -29,7 +29,7 @@ struct convoy_statistics *convoy_statistics_hold(struct convoy_statistics *stati
 
 /* A request was answered, well or not, us after its last byte. */
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us);
-/* So many images waited us microseconds each before their run. */
+/* So many images waited before their run, us microseconds together. */
 void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us, uint32_t images);
 /* A batch of rows images, 1 to max_batch, finished well. */
 void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,
