@@ -125,8 +125,11 @@ static uint32_t readers(void)
 
 Test(shared_lock, readers_do_not_wait_for_each_other_and_a_writer_keeps_all_out)
 {
+    uint32_t first;
     convoy_shared_lock_init(&lock);
-    convoy_shared_lock_read(&lock); /* this thread has the first part */
+    on_threads(1, ask, &first); /* this thread has another part */
+    cr_assert_neq(convoy_thread_part(), first);
+    convoy_shared_lock_read(&lock);
     cr_assert_eq(pthread_mutex_trylock(&lock.parts[convoy_thread_part()].mutex), EBUSY);
     cr_assert_eq(readers(), CONVOY_THREAD_PARTS - 1);
     convoy_shared_lock_end_read(&lock);

@@ -412,6 +412,15 @@ Test(metrics, what_threads_count_in_parts_is_shown_as_one_sum)
     assert_line("convoyd_decoded_images_total{model=\"m\",decoder=\"gpu\"} 96");
     assert_line("convoyd_received_bytes_total 32000");
     assert_line("convoyd_sent_bytes_total 320");
+    struct convoy_json_writer json = {0};
+    convoy_json_write_begin_object(&json);
+    convoy_metrics_totals_write(metrics, (const char *const[]){NULL}, &json);
+    convoy_json_write_end_object(&json);
+    char *totals = strndup(json.bytes, json.length);
+    convoy_json_writer_free(&json);
+    cr_assert_not_null(strstr(totals, "\"queue_images\":2,"), "%s", totals);
+    cr_assert_not_null(strstr(totals, "\"counts\":[0,32,0,"), "%s", totals);
+    free(totals);
     /* While an image's arrival is not seen yet that it left may be. */
     convoy_metrics_queue_add(model, -3);
     render();
