@@ -6,9 +6,10 @@
  *
  * Threads: every function but new() and free() may be called from any thread at any time. Functions that take
  * a handle (struct convoy_model_metrics, ..._device_metrics, ..._cache_metrics) are a few relaxed atomic
- * additions: no lock, no allocation. Functions that take label texts look the series up without a lock (some
- * 100 ns) and allocate it, under the metrics' lock, at its first use. Where memory is out a count is lost,
- * nothing else.
+ * additions: no lock, no allocation. What HTTP threads count with each request is kept in parts by thread,
+ * 16 KiB a model name, and summed when it is rendered: nothing is lost, and no counter falls. Functions that
+ * take label texts look the series up without a lock (some 100 ns) and allocate it, under the metrics' lock,
+ * at its first use. Where memory is out a count is lost, nothing else.
  *
  * Locks: rendering takes a lock of its own for what it reads of processes, at most once a second. The
  * metrics' lock guards the making of handles and series, never counting or rendering. It is the innermost

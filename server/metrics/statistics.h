@@ -4,7 +4,8 @@
  * Only server/models/model.c counts here: convoy_model_answered() and its neighbours count in this and in
  * /metrics together, so that both agree.
  *
- * Threads: any thread may count and read at any time; relaxed atomics, no lock, no allocation. A count and
+ * Threads: any thread may count and read at any time; relaxed atomics, no lock, no allocation; requests are
+ * counted in parts by thread, and summed when they are read. A count and
  * its time are read one after the other: a time may be ahead by what is counted meanwhile. */
 #ifndef CONVOY_SERVER_STATISTICS_H
 #define CONVOY_SERVER_STATISTICS_H
