@@ -191,7 +191,7 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
     convoy_worker_slots_pump(worker);
     bool more = worker->batcher->orphaned || worker->batcher->parked_count > 0;
     convoy_batcher_unlock(worker->batcher);
-    convoy_items_done(&finished); /* they do not wait until others' rows are written */
+    convoy_items_done(worker->batcher, &finished); /* they do not wait until others' rows are written */
     if (!more)
         return nonsense;
     pthread_mutex_lock(&worker->batcher->lock);

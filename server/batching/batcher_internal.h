@@ -158,6 +158,8 @@ struct convoy_batcher {
     uint64_t orders, choices;
     enum worker_model at_first; /* what workers are taken for until they answer for a model */
     uint64_t to_ring;           /* bits by worker number: it was given slots, and its doorbell not rung yet */
+    void (*begin_done)(void);   /* convoy_batcher_done_in_rounds() */
+    void (*end_done)(void);
     bool orphaned;     /* a slot may be at a worker that does not serve its model (batcher_redispatch.c) */
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;
@@ -333,8 +335,8 @@ void convoy_item_group_leave(struct convoy_item *item);
 /* The row of an item was written, so that it can be ended again: wakes the control loop when it is to be. */
 void convoy_item_look_again(struct convoy_batcher *batcher, const struct convoy_item *item);
 
-/* Empties the list and calls done() of each item; without the lock. */
-void convoy_items_done(struct convoy_list *finished);
+/* Empties the list and calls done() of each item; on the control loop, without the lock. */
+void convoy_items_done(struct convoy_batcher *batcher, struct convoy_list *finished);
 
 /* A slot of the worker is completed. */
 void convoy_stall_completed(struct convoy_worker_slots *worker, uint64_t now_us);

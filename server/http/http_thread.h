@@ -33,12 +33,19 @@ struct convoy_http_thread {
     bool started;
     _Atomic uint32_t connections; /* open, and on the way here */
 
-    pthread_mutex_t lock;       /* the four below */
+    pthread_mutex_t lock;       /* the five below */
     struct convoy_list arrived; /* connections that were accepted for this thread */
     struct convoy_list resumed; /* suspensions that are over */
     bool stopping;              /* no connection is suspended any more */
     bool ending;                /* the thread resumes what is suspended, and ends */
-    atomic_bool sleeps;         /* it waits, or is about to: who puts something into a list wakes it */
+    /* Of the same server: it has work and sleeps, and this thread, which was woken, is to wake it. Or NULL.
+     */
+    struct convoy_http_thread *to_ring;
+    atomic_bool sleeps; /* it waits, or is about to: who puts something into a list wakes it */
+
+    /* Of the thread that holds (convoy_resume_hold()). */
+    struct convoy_list held;              /* suspensions that are over, and not in `resumed` yet */
+    struct convoy_http_thread *next_held; /* another thread with some */
 
     /* The thread's own. */
     struct convoy_list suspended; /* suspensions, the oldest first */

@@ -103,6 +103,7 @@ static uint32_t end_requests(struct convoy_http_thread *thread)
         count++;
     }
     atomic_store(&thread->sleeps, asleep);
+    thread->to_ring = NULL;
     pthread_mutex_unlock(&thread->lock);
     return count;
 }
@@ -175,10 +176,12 @@ static void prepare(void)
     convoy_batcher_model_ready(batcher, &model, &shape);
     convoy_worker_slots_model(slots, &model, true, NULL, 0);
     convoy_worker_slots_up(slots, 3);
+    convoy_batcher_done_in_rounds(batcher, convoy_resume_hold, convoy_resume_let_go);
     pipeline.batcher = batcher;
     for (uint32_t i = 0; i < THREADS; i++) {
         pthread_mutex_init(&threads[i].lock, NULL);
         convoy_list_init(&threads[i].resumed);
+        convoy_list_init(&threads[i].held);
         threads[i].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         must(threads[i].wake_fd >= 0, "no eventfd");
     }
