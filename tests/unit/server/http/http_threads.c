@@ -133,6 +133,7 @@ Test(resumptions, one_that_is_awake_wakes_none)
     convoy_resume_let_go();
     cr_assert_eq(rings(0), 1);
     cr_assert_eq(rings(1), 0);
+    cr_assert_null(threads[0].to_ring);
     cr_assert_null(threads[1].to_ring);
     cr_assert_eq(resumed(1), 1);
 }
