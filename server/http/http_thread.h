@@ -1,7 +1,8 @@
 /* The threads of the HTTP server. Each has connections of its own, which it alone reads, answers, suspends,
  * resumes and closes: an instance of libmicrohttpd that it drives itself. What other threads have for it, new
  * connections and suspended ones that are to be resumed, they put into its lists; they wake it only when it
- * sleeps, so a group of completions costs one wake-up and no lock of the library. suspension.h is the rest of
+ * sleeps, so a group of completions costs one wake-up and no lock of the library; of two threads that the
+ * control loop has to wake one wakes the other. suspension.h is the rest of
  * this part. */
 #ifndef CONVOY_SERVER_HTTP_THREAD_H
 #define CONVOY_SERVER_HTTP_THREAD_H
