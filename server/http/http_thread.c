@@ -1,7 +1,6 @@
 #include "server/http/http_thread.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/cores.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/address_counts.h"
@@ -24,11 +23,6 @@
 /* How often clients that wait are looked at, and how long they wait at least before they are: one that leaves
  * is noticed within twice that, and what it waited for ends within 100 ms. */
 #define LOOK_US 25000u
-
-/* With fewer cores than this each has a thread; otherwise a quarter is left to workers and to the control
- * loop. On 16 cores, 64 connections and the null backend, the medians beside the bare server with a thread a
- * core were 0.66 (0.61 to 0.76) with 16 threads, 0.75 (0.67 to 0.81) with 12, 0.70 with 10, 0.62 with 8. */
-#define FEW_CORES 8u
 
 /* A connection that was accepted and is on the way to its thread. */
 struct arrival {
@@ -401,17 +395,6 @@ static int start_thread(struct convoy_http_thread *thread, convoy_http_open_libr
     thread->started = true;
     pthread_setname_np(thread->handle, "convoyd-http");
     return 0;
-}
-
-uint32_t convoy_http_threads_wanted(const struct convoy_http *http)
-{
-    uint32_t configured = http->options.config->http.threads;
-    return configured > 0 ? configured : convoy_http_threads_for(convoy_cores());
-}
-
-uint32_t convoy_http_threads_for(uint32_t cores)
-{
-    return cores < FEW_CORES ? cores : cores - cores / 4;
 }
 
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,
