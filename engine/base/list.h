@@ -74,6 +74,19 @@ static inline struct convoy_list *convoy_list_take_first(struct convoy_list *lis
     return first;
 }
 
+/* Moves all entries of `from`, which is empty then, to the end of `to`, in their order and in constant time.
+ */
+static inline void convoy_list_move_all(struct convoy_list *from, struct convoy_list *to)
+{
+    if (convoy_list_empty(from))
+        return;
+    from->next->previous = to->previous;
+    to->previous->next = from->next;
+    from->previous->next = to;
+    to->previous = from->previous;
+    convoy_list_init(from);
+}
+
 /* The struct of this type whose member `member` is *link. */
 #define convoy_list_entry(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 

@@ -122,6 +122,12 @@ void convoy_batcher_rows_only_where_served(struct convoy_batcher *batcher)
     batcher->at_first = WORKER_REFUSES;
 }
 
+void convoy_batcher_done_in_rounds(struct convoy_batcher *batcher, void (*begin)(void), void (*end)(void))
+{
+    batcher->begin_done = begin;
+    batcher->end_done = end;
+}
+
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model)
 {
     pthread_mutex_lock(&batcher->lock);
@@ -305,11 +311,17 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
     batcher->pending--;
 }
 
-void convoy_items_done(struct convoy_list *finished)
+void convoy_items_done(struct convoy_batcher *batcher, struct convoy_list *finished)
 {
     struct convoy_list *link;
+    if (convoy_list_empty(finished))
+        return;
+    if (batcher->begin_done != NULL)
+        batcher->begin_done();
     while ((link = convoy_list_take_first(finished)) != NULL)
         item_of(link)->done(item_of(link)); /* its owner may free it */
+    if (batcher->end_done != NULL)
+        batcher->end_done();
 }
 
 uint64_t convoy_batcher_pending(struct convoy_batcher *batcher)

@@ -194,6 +194,10 @@ void convoy_batcher_free(struct convoy_batcher *batcher);
  * before there are workers. */
 void convoy_batcher_rows_only_where_served(struct convoy_batcher *batcher);
 
+/* begin() and end() are called on the control loop before and after it calls done() of the items that ended
+ * together, so that what their owners do can be done once for all of them. NULL: nothing. */
+void convoy_batcher_done_in_rounds(struct convoy_batcher *batcher, void (*begin)(void), void (*end)(void));
+
 /* Gives the number to this model and forgets what was known of the model that had it before, which must be
  * idle (convoy_batcher_model_idle()). */
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model);

@@ -175,7 +175,7 @@ static void end_and_go_on(struct convoy_batcher *batcher, struct convoy_list *fi
     for (uint32_t i = 0; i < batcher->worker_count; i++)
         convoy_worker_slots_pump(batcher->workers[i]);
     convoy_batcher_unlock(batcher);
-    convoy_items_done(finished);
+    convoy_items_done(batcher, finished);
     pthread_mutex_lock(&batcher->lock);
     convoy_batcher_redispatch(batcher);
     convoy_batcher_unpark(batcher);
@@ -205,7 +205,7 @@ void convoy_batcher_model_files(struct convoy_batcher *batcher, struct convoy_mo
     if (took)
         convoy_batcher_return_files(batcher, model, &finished);
     convoy_batcher_unlock(batcher);
-    convoy_items_done(&finished);
+    convoy_items_done(batcher, &finished);
 }
 
 void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model_record *model)

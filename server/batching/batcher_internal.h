@@ -6,7 +6,8 @@
  * batcher_hold.c          rows that a thread commits together
  * batcher_parked.c        parked images, and the threads that write their rows
  * batcher_choose.c        which worker an image goes to
- * batcher_worker_slots.c  one worker's slots: submission, completions, faults
+ * batcher_worker_slots.c  one worker's slots: what is submitted when
+ * batcher_collect.c       completions of a worker
  * batcher_stall.c         how long a worker's slots have been without progress
  * batcher_worker_down.c   a worker's death: what runs again, and which row is to blame
  * batcher_redispatch.c    moves the slots of a worker that is gone to others
@@ -157,6 +158,8 @@ struct convoy_batcher {
     uint64_t orders, choices;
     enum worker_model at_first; /* what workers are taken for until they answer for a model */
     uint64_t to_ring;           /* bits by worker number: it was given slots, and its doorbell not rung yet */
+    void (*begin_done)(void);   /* convoy_batcher_done_in_rounds() */
+    void (*end_done)(void);
     bool orphaned;     /* a slot may be at a worker that does not serve its model (batcher_redispatch.c) */
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;
@@ -332,8 +335,8 @@ void convoy_item_group_leave(struct convoy_item *item);
 /* The row of an item was written, so that it can be ended again: wakes the control loop when it is to be. */
 void convoy_item_look_again(struct convoy_batcher *batcher, const struct convoy_item *item);
 
-/* Empties the list and calls done() of each item; without the lock. */
-void convoy_items_done(struct convoy_list *finished);
+/* Empties the list and calls done() of each item; on the control loop, without the lock. */
+void convoy_items_done(struct convoy_batcher *batcher, struct convoy_list *finished);
 
 /* A slot of the worker is completed. */
 void convoy_stall_completed(struct convoy_worker_slots *worker, uint64_t now_us);

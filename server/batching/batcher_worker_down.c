@@ -85,6 +85,6 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
     convoy_batcher_redispatch(batcher);
     convoy_batcher_unpark(batcher);
     convoy_batcher_unlock(batcher);
-    convoy_items_done(&finished);
+    convoy_items_done(batcher, &finished);
     return again;
 }

@@ -15,6 +15,7 @@
 #include "server/http/access_log.h"
 #include "server/http/http.h"
 #include "server/http/linger.h"
+#include "server/http/suspension.h"
 #include "server/master/master.h"
 #include "server/security/tls.h"
 #include "server/security/tls_credentials.h"
@@ -100,6 +101,8 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
         .end_round = convoy_batcher_let_go,
         .end_work = convoy_app_end_work};
     convoy_access_guard(&options, &access->gate);
+    convoy_batcher_done_in_rounds(convoy_supervisor_batcher(parts->supervisor), convoy_resume_hold,
+                                  convoy_resume_let_go);
     code = convoy_http_start(&options, http, error);
     if (code != 0)
         return code;

@@ -158,10 +158,11 @@ int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
 int convoy_http_start(const struct convoy_http_options *options, struct convoy_http **result,
                       struct convoy_error *error)
 {
-    struct convoy_http *http = calloc(1, sizeof *http);
+    struct convoy_http *http = aligned_alloc(_Alignof(struct convoy_http), sizeof *http);
 
     if (http == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
+    memset(http, 0, sizeof *http);
     http->options = *options;
     http->connection_limit = raise_descriptor_limit(
         options->config->http.connections, convoy_http_threads_wanted(http), options->other_descriptors);
@@ -250,7 +251,7 @@ bool convoy_http_has_fresh(const struct convoy_http *http)
 
 uint64_t convoy_http_open_requests(const struct convoy_http *http)
 {
-    return atomic_load_explicit(&http->open_requests, memory_order_relaxed);
+    return convoy_part_count_get(&http->open_requests);
 }
 
 bool convoy_http_busy(const struct convoy_http *http)
@@ -258,7 +259,7 @@ bool convoy_http_busy(const struct convoy_http *http)
     uint64_t now_us = convoy_now_us();
 
     return convoy_http_open_requests(http) > 0 ||
-           (atomic_load_explicit(&http->receiving, memory_order_relaxed) > 0 &&
+           (convoy_part_count_get(&http->receiving) > 0 &&
             now_us < atomic_load_explicit(&http->received_us, memory_order_relaxed) + QUIET_US &&
             now_us < atomic_load_explicit(&http->closed_us, memory_order_relaxed) + REST_US);
 }

@@ -74,8 +74,7 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
     http->options.release(request);
     if (http->options.leave != NULL)
         http->options.leave(request);
-    atomic_fetch_sub_explicit(request->complete_us != 0 ? &http->open_requests : &http->receiving, 1,
-                              memory_order_relaxed);
+    convoy_part_count_add(request->complete_us != 0 ? &http->open_requests : &http->receiving, UINT64_MAX);
     convoy_request_free(request);
 }
 
@@ -197,7 +196,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     request->connection = connection;
     connection->request = request;
     convoy_connection_receives(connection, request->begun_us);
-    atomic_fetch_add_explicit(&http->receiving, 1, memory_order_relaxed);
+    convoy_part_count_add(&http->receiving, 1);
     return request;
 }
 
@@ -265,8 +264,8 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
         /* A line that begins with a colon ends a trailer for the library, too (request.c), and nothing shows
          * where: what follows is then not taken for a request. */
         request->trailed = MHD_get_connection_values(mhd, MHD_FOOTER_KIND, NULL, NULL) > 0;
-        atomic_fetch_add_explicit(&request->http->open_requests, 1, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&request->http->receiving, 1, memory_order_relaxed);
+        convoy_part_count_add(&request->http->open_requests, 1);
+        convoy_part_count_add(&request->http->receiving, UINT64_MAX);
         convoy_connection_works(request->connection);
     }
     return result(convoy_answer(request));

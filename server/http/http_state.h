@@ -2,6 +2,7 @@
 #ifndef CONVOY_SERVER_HTTP_STATE_H
 #define CONVOY_SERVER_HTTP_STATE_H
 
+#include "engine/base/part_count.h"
 #include "server/http/http_options.h"
 #include "server/http/listeners.h"
 
@@ -29,13 +30,16 @@ struct convoy_http {
     struct convoy_listeners listeners;
     uint32_t connection_limit, client_limit; /* of one address */
 
-    atomic_bool closing;            /* the listener is closed: new requests get 503 */
-    atomic_bool leaving;            /* and yet they are served: another process has the listener */
-    atomic_bool stopping;           /* work for requests that wait is useless */
-    _Atomic uint64_t open_requests; /* complete and not answered yet */
-    _Atomic uint64_t receiving;     /* begun and not complete */
+    atomic_bool closing;  /* the listener is closed: new requests get 503 */
+    atomic_bool leaving;  /* and yet they are served: another process has the listener */
+    atomic_bool stopping; /* work for requests that wait is useless */
     /* Since the listener was closed: when that was, and when something of a request's body came last. */
     _Atomic uint64_t closed_us, received_us;
+
+    /* Each falls on the thread on which it rose, so while a request is open its part is above 0; but at a
+     * stop, which ends what is left. */
+    struct convoy_part_count open_requests; /* complete and not answered yet */
+    struct convoy_part_count receiving;     /* begun and not complete */
 };
 
 #endif

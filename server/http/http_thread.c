@@ -1,7 +1,6 @@
 #include "server/http/http_thread.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/cores.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/address_counts.h"
@@ -24,11 +23,6 @@
 /* How often clients that wait are looked at, and how long they wait at least before they are: one that leaves
  * is noticed within twice that, and what it waited for ends within 100 ms. */
 #define LOOK_US 25000u
-
-/* With fewer cores than this each has a thread; otherwise a quarter is left to workers and to the control
- * loop. On 16 cores, 64 connections and the null backend, the medians beside the bare server with a thread a
- * core were 0.66 (0.61 to 0.76) with 16 threads, 0.75 (0.67 to 0.81) with 12, 0.70 with 10, 0.62 with 8. */
-#define FEW_CORES 8u
 
 /* A connection that was accepted and is on the way to its thread. */
 struct arrival {
@@ -83,10 +77,69 @@ bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *co
     return !stopping;
 }
 
+/* The threads whose `held` has entries, while the control loop holds. */
+static _Thread_local struct {
+    bool holds;
+    struct convoy_http_thread *first;
+} holder;
+
+static void hold(struct convoy_http_thread *thread, struct convoy_suspension *suspension)
+{
+    if (convoy_list_empty(&thread->held)) {
+        thread->next_held = holder.first;
+        holder.first = thread;
+    }
+    convoy_list_add_last(&thread->held, &suspension->resumed);
+}
+
 void convoy_resume(struct convoy_suspension *suspension)
 {
-    if (!atomic_exchange(&suspension->over, true))
-        put(suspension->thread, &suspension->thread->resumed, &suspension->resumed);
+    struct convoy_http_thread *thread = suspension->thread;
+    if (atomic_exchange(&suspension->over, true))
+        return;
+    if (holder.holds)
+        hold(thread, suspension);
+    else
+        put(thread, &thread->resumed, &suspension->resumed);
+}
+
+void convoy_resume_hold(void)
+{
+    holder.holds = true;
+}
+
+/* Hands the thread what was held for it. Where it sleeps it rings for `before`, which slept, too, and was not
+ * rung yet (NULL: none is). Returns the one that is to be rung now; NULL: none. */
+static struct convoy_http_thread *hand_over(struct convoy_http_thread *thread,
+                                            struct convoy_http_thread *before, bool *pairs)
+{
+    pthread_mutex_lock(&thread->lock);
+    convoy_list_move_all(&thread->held, &thread->resumed);
+    bool sleeps = atomic_exchange_explicit(&thread->sleeps, false, memory_order_relaxed);
+    *pairs = sleeps && before != NULL && before->http == thread->http;
+    if (*pairs)
+        thread->to_ring = before;
+    pthread_mutex_unlock(&thread->lock);
+    return sleeps ? thread : NULL;
+}
+
+void convoy_resume_let_go(void)
+{
+    struct convoy_http_thread *before = NULL;
+    holder.holds = false;
+    while (holder.first != NULL) {
+        struct convoy_http_thread *thread = holder.first;
+        bool pairs;
+        holder.first = thread->next_held;
+        struct convoy_http_thread *sleeper = hand_over(thread, before, &pairs);
+        if (sleeper == NULL)
+            continue;
+        if (before != NULL)
+            ring(pairs ? sleeper : before);
+        before = pairs ? NULL : sleeper;
+    }
+    if (before != NULL)
+        ring(before);
 }
 
 bool convoy_suspension_over(const struct convoy_suspension *suspension)
@@ -97,14 +150,6 @@ bool convoy_suspension_over(const struct convoy_suspension *suspension)
 bool convoy_suspension_stopping(const struct convoy_suspension *suspension)
 {
     return atomic_load(&suspension->thread->http->stopping);
-}
-
-/* Moves all entries of from to the end of to. */
-static void move_all(struct convoy_list *from, struct convoy_list *to)
-{
-    struct convoy_list *link;
-    while ((link = convoy_list_take_first(from)) != NULL)
-        convoy_list_add_last(to, link);
 }
 
 /* The library gets the connection back: the request may end as soon as it runs. */
@@ -176,10 +221,14 @@ static bool take_work(struct convoy_http_thread *thread, bool may_sleep, bool *e
     pthread_mutex_lock(&thread->lock);
     bool some = !convoy_list_empty(&thread->arrived) || !convoy_list_empty(&thread->resumed);
     *ending = thread->ending;
-    move_all(&thread->arrived, &arrived);
-    move_all(&thread->resumed, &resumed);
+    struct convoy_http_thread *other = thread->to_ring;
+    thread->to_ring = NULL;
+    convoy_list_move_all(&thread->arrived, &arrived);
+    convoy_list_move_all(&thread->resumed, &resumed);
     atomic_store_explicit(&thread->sleeps, !some && !*ending && may_sleep, memory_order_relaxed);
     pthread_mutex_unlock(&thread->lock);
+    if (other != NULL)
+        ring(other);
     while ((link = convoy_list_take_first(&resumed)) != NULL)
         resume(convoy_list_entry(link, struct convoy_suspension, resumed));
     while ((link = convoy_list_take_first(&arrived)) != NULL)
@@ -348,17 +397,6 @@ static int start_thread(struct convoy_http_thread *thread, convoy_http_open_libr
     return 0;
 }
 
-uint32_t convoy_http_threads_wanted(const struct convoy_http *http)
-{
-    uint32_t configured = http->options.config->http.threads;
-    return configured > 0 ? configured : convoy_http_threads_for(convoy_cores());
-}
-
-uint32_t convoy_http_threads_for(uint32_t cores)
-{
-    return cores < FEW_CORES ? cores : cores - cores / 4;
-}
-
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,
                               struct convoy_error *error)
 {
@@ -373,6 +411,7 @@ int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library
         pthread_mutex_init(&thread->lock, NULL);
         convoy_list_init(&thread->arrived);
         convoy_list_init(&thread->resumed);
+        convoy_list_init(&thread->held);
         convoy_list_init(&thread->suspended);
         convoy_list_init(&thread->senders);
     }
@@ -395,13 +434,17 @@ void convoy_http_threads_refuse(struct convoy_http *http)
 
 static void end_thread(struct convoy_http_thread *thread)
 {
-    if (thread->started) {
-        pthread_mutex_lock(&thread->lock);
-        thread->ending = true;
-        pthread_mutex_unlock(&thread->lock);
-        ring(thread);
-        pthread_join(thread->handle, NULL);
-    }
+    if (!thread->started)
+        return;
+    pthread_mutex_lock(&thread->lock);
+    thread->ending = true;
+    pthread_mutex_unlock(&thread->lock);
+    ring(thread);
+    pthread_join(thread->handle, NULL);
+}
+
+static void free_thread(struct convoy_http_thread *thread)
+{
     if (thread->daemon != NULL)
         MHD_stop_daemon(thread->daemon);
     if (thread->local_daemon != NULL)
@@ -418,6 +461,8 @@ void convoy_http_threads_end(struct convoy_http *http)
 {
     for (uint32_t i = 0; i < http->thread_count; i++)
         end_thread(&http->threads[i]);
+    for (uint32_t i = 0; i < http->thread_count; i++) /* none of them rings for another any more */
+        free_thread(&http->threads[i]);
     free(http->threads);
     http->threads = NULL;
     http->thread_count = 0;

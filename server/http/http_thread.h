@@ -1,7 +1,8 @@
 /* The threads of the HTTP server. Each has connections of its own, which it alone reads, answers, suspends,
  * resumes and closes: an instance of libmicrohttpd that it drives itself. What other threads have for it, new
  * connections and suspended ones that are to be resumed, they put into its lists; they wake it only when it
- * sleeps, so a group of completions costs one wake-up and no lock of the library. suspension.h is the rest of
+ * sleeps, so a group of completions costs one wake-up and no lock of the library; of two threads that the
+ * control loop has to wake one wakes the other. suspension.h is the rest of
  * this part. */
 #ifndef CONVOY_SERVER_HTTP_THREAD_H
 #define CONVOY_SERVER_HTTP_THREAD_H
@@ -33,12 +34,19 @@ struct convoy_http_thread {
     bool started;
     _Atomic uint32_t connections; /* open, and on the way here */
 
-    pthread_mutex_t lock;       /* the four below */
+    pthread_mutex_t lock;       /* the five below */
     struct convoy_list arrived; /* connections that were accepted for this thread */
     struct convoy_list resumed; /* suspensions that are over */
     bool stopping;              /* no connection is suspended any more */
     bool ending;                /* the thread resumes what is suspended, and ends */
-    atomic_bool sleeps;         /* it waits, or is about to: who puts something into a list wakes it */
+    /* Of the same server: it has work and sleeps, and this thread, which was woken, is to wake it. Or NULL.
+     */
+    struct convoy_http_thread *to_ring;
+    atomic_bool sleeps; /* it waits, or is about to: who puts something into a list wakes it */
+
+    /* Of the thread that holds (convoy_resume_hold()). */
+    struct convoy_list held;              /* suspensions that are over, and not in `resumed` yet */
+    struct convoy_http_thread *next_held; /* another thread with some */
 
     /* The thread's own. */
     struct convoy_list suspended; /* suspensions, the oldest first */

@@ -47,6 +47,14 @@ bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *co
 /* Only the first call does something. After it, the HTTP server may be gone. */
 void convoy_resume(struct convoy_suspension *suspension);
 
+/* From hold to let_go() what the calling thread resumes is kept back, so that each HTTP thread is handed its
+ * connections at once, with one lock and one ring, and rings for another HTTP thread that sleeps: a ring is a
+ * system call, which for a sleeping thread takes longer than all else that the control loop does for an image
+ * (tests/bench/finish_time.c). One thread of the process may do this: the control loop. Suspensions must stay
+ * alive until let_go() returns. */
+void convoy_resume_hold(void);
+void convoy_resume_let_go(void);
+
 /* True from the moment that the connection is resumed. */
 bool convoy_suspension_over(const struct convoy_suspension *suspension);
 

@@ -68,6 +68,21 @@ static struct convoy_model_metrics *find_model(struct convoy_metrics *metrics, c
     return model;
 }
 
+static struct convoy_model_metrics *make_model(struct convoy_metrics *metrics, const char *name)
+{
+    struct convoy_model_metrics *model = aligned_alloc(_Alignof(struct convoy_model_metrics), sizeof *model);
+    if (model == NULL)
+        return NULL;
+    memset(model, 0, sizeof *model);
+    model->metrics = metrics;
+    model->name = strdup(name);
+    if (model->name == NULL) {
+        free(model);
+        return NULL;
+    }
+    return model;
+}
+
 struct convoy_model_metrics *convoy_metrics_model(struct convoy_metrics *metrics, const char *name)
 {
     struct convoy_model_metrics *model = find_model(metrics, name);
@@ -75,18 +90,9 @@ struct convoy_model_metrics *convoy_metrics_model(struct convoy_metrics *metrics
         return model;
     pthread_mutex_lock(&metrics->lock);
     model = find_model(metrics, name);
-    if (model == NULL)
-        model = calloc(1, sizeof *model);
-    if (model != NULL && model->name == NULL) {
-        model->name = strdup(name);
-        model->metrics = metrics;
-        if (model->name == NULL) {
-            free(model);
-            model = NULL;
-        } else {
-            model->next = metrics->models;
-            atomic_store_explicit(&metrics->models, model, memory_order_release);
-        }
+    if (model == NULL && (model = make_model(metrics, name)) != NULL) {
+        model->next = metrics->models;
+        atomic_store_explicit(&metrics->models, model, memory_order_release);
     }
     pthread_mutex_unlock(&metrics->lock);
     return model;
@@ -156,22 +162,41 @@ struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metri
 
 /* ---- The hot path ---- */
 
-void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
-                            uint64_t microseconds)
+static unsigned bucket_of(uint64_t microseconds)
 {
-    convoy_metrics_observe_many(model, stage, microseconds, 1);
-}
-
-void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy_stage stage,
-                                 uint64_t microseconds, uint32_t times)
-{
-    if (model == NULL)
-        return;
     unsigned bucket = 0;
     while (bucket < CONVOY_TIME_BUCKETS && microseconds > convoy_time_bounds[bucket])
         bucket++;
-    convoy_metrics_add(&model->stages[stage].counts[bucket], times);
-    convoy_metrics_add(&model->stages[stage].sum, times * microseconds);
+    return bucket;
+}
+
+void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
+                            uint64_t microseconds)
+{
+    if (model == NULL)
+        return;
+    struct convoy_histogram *histogram = convoy_metrics_stage(model, stage);
+    convoy_metrics_add(&histogram->counts[bucket_of(microseconds)], 1);
+    convoy_metrics_add(&histogram->sum, microseconds);
+}
+
+void convoy_metrics_observe_all(struct convoy_model_metrics *model, enum convoy_stage stage,
+                                const struct convoy_observations *observations)
+{
+    if (model == NULL || observations->times == 0)
+        return;
+    struct convoy_histogram *histogram = convoy_metrics_stage(model, stage);
+    for (unsigned bucket = 0; bucket <= CONVOY_TIME_BUCKETS; bucket++)
+        if (observations->counts[bucket] > 0)
+            convoy_metrics_add(&histogram->counts[bucket], observations->counts[bucket]);
+    convoy_metrics_add(&histogram->sum, observations->sum_us);
+}
+
+void convoy_observations_add(struct convoy_observations *observations, uint64_t microseconds)
+{
+    observations->counts[bucket_of(microseconds)]++;
+    observations->times++;
+    observations->sum_us += microseconds;
 }
 
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,
@@ -205,8 +230,11 @@ void convoy_metrics_decoded(struct convoy_model_metrics *model, uint32_t by_cpu,
 {
     if (model == NULL)
         return;
-    convoy_metrics_add(&model->decoded_by_cpu, by_cpu);
-    convoy_metrics_add(&model->decoded_by_gpu, by_gpu);
+    struct convoy_model_part *part = convoy_metrics_part(model);
+    if (by_cpu > 0)
+        convoy_metrics_add(&part->decoded_by_cpu, by_cpu);
+    if (by_gpu > 0)
+        convoy_metrics_add(&part->decoded_by_gpu, by_gpu);
 }
 
 void convoy_metrics_undecoded(struct convoy_model_metrics *model, uint32_t images)
@@ -218,7 +246,8 @@ void convoy_metrics_undecoded(struct convoy_model_metrics *model, uint32_t image
 void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images)
 {
     if (model != NULL)
-        convoy_metrics_add(&model->queue, (uint64_t)images); /* modulo 2^64: a negative number subtracts */
+        convoy_metrics_add(&convoy_metrics_part(model)->queue,
+                           (uint64_t)images); /* modulo 2^64: a negative number subtracts */
 }
 
 void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change)
@@ -233,12 +262,12 @@ void convoy_metrics_connection_refused(struct convoy_metrics *metrics)
 
 void convoy_metrics_received(struct convoy_metrics *metrics, uint64_t bytes)
 {
-    convoy_metrics_add(&metrics->received, bytes);
+    convoy_part_count_add(&metrics->received, bytes);
 }
 
 void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes)
 {
-    convoy_metrics_add(&metrics->sent, bytes);
+    convoy_part_count_add(&metrics->sent, bytes);
 }
 
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots)

@@ -6,9 +6,10 @@
  *
  * Threads: every function but new() and free() may be called from any thread at any time. Functions that take
  * a handle (struct convoy_model_metrics, ..._device_metrics, ..._cache_metrics) are a few relaxed atomic
- * additions: no lock, no allocation. Functions that take label texts look the series up without a lock (some
- * 100 ns) and allocate it, under the metrics' lock, at its first use. Where memory is out a count is lost,
- * nothing else.
+ * additions: no lock, no allocation. What HTTP threads count with each request is kept in parts by thread,
+ * 16 KiB a model name, and summed when it is rendered: nothing is lost, and no counter falls. Functions that
+ * take label texts look the series up without a lock (some 100 ns) and allocate it, under the metrics' lock,
+ * at its first use. Where memory is out a count is lost, nothing else.
  *
  * Locks: rendering takes a lock of its own for what it reads of processes, at most once a second. The
  * metrics' lock guards the making of handles and series, never counting or rendering. It is the innermost
@@ -40,6 +41,16 @@ enum convoy_stage {
     CONVOY_STAGES
 };
 
+#define CONVOY_TIME_BUCKETS 17 /* of histograms of times; their bounds are convoy_time_bounds */
+
+/* Times that one thread observes and that are counted together, by convoy_metrics_observe_all(): what that
+ * costs then does not grow with their number. Zero at first. */
+struct convoy_observations {
+    uint32_t counts[CONVOY_TIME_BUCKETS + 1]; /* as in a histogram */
+    uint32_t times;                           /* the sum of counts */
+    uint64_t sum_us;
+};
+
 /* Returns NULL when memory is out. */
 struct convoy_metrics *convoy_metrics_new(void);
 void convoy_metrics_free(struct convoy_metrics *metrics); /* NULL is allowed; handles die with it */
@@ -56,9 +67,10 @@ struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metri
 /* Hot path. */
 void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
                             uint64_t microseconds);
-/* Observes the same value `times` times. */
-void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy_stage stage,
-                                 uint64_t microseconds, uint32_t times);
+void convoy_metrics_observe_all(struct convoy_model_metrics *model, enum convoy_stage stage,
+                                const struct convoy_observations *observations);
+/* Adds a time to those that will be counted. */
+void convoy_observations_add(struct convoy_observations *observations, uint64_t microseconds);
 /* A batch of rows images finished well: counts the batch, its size and its images (convoyd_images_total is
  * counted only here). */
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,

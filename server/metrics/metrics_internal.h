@@ -1,19 +1,19 @@
-/* How metrics are kept: shared by metrics.c, which counts with handles, metrics_series.c, which counts by
- * labels, metrics_text.c, metrics_print.c, metrics_health.c and metrics_totals.c, which render, and by no
- * other file.
+/* How metrics are kept: shared by metrics.c, which counts with handles, metrics_parts.c, which keeps some of
+ * it in parts, metrics_series.c, which counts by labels, metrics_text.c, metrics_print.c, metrics_health.c
+ * and metrics_totals.c, which render, and by no other file.
  *
  * Everything is an append-only list with an atomic head: readers walk the lists without a lock, writers push
  * under the lock, and nothing is removed before the end. */
 #ifndef CONVOY_SERVER_METRICS_INTERNAL_H
 #define CONVOY_SERVER_METRICS_INTERNAL_H
 
+#include "engine/base/part_count.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/process_sample.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CONVOY_TIME_BUCKETS 17 /* bounds in metrics_text.c and metrics.c: convoy_time_bounds */
 #define CONVOY_SIZE_BUCKETS 11 /* 1, 2, 4, ... 1024 */
 #define CONVOY_LABEL_BYTES  512
 
@@ -27,15 +27,23 @@ struct convoy_histogram {
     _Atomic uint64_t sum; /* microseconds, or images */
 };
 
+/* What HTTP threads count of a model with each request, in parts (thread_part.h). */
+struct convoy_model_part {
+    _Alignas(64) struct convoy_histogram decode;
+    struct convoy_histogram wait, request;
+    _Atomic uint64_t decoded_by_cpu, decoded_by_gpu;
+    _Atomic uint64_t queue; /* modulo 2^64: images leave the queue on another thread */
+};
+
 struct convoy_model_metrics {
+    struct convoy_model_part parts[CONVOY_THREAD_PARTS];
     struct convoy_model_metrics *next;
     struct convoy_metrics *metrics;
     char *name;
-    _Atomic uint64_t images, retried, spared, queue;
-    _Atomic uint64_t decoded_by_cpu, decoded_by_gpu, undecoded;
+    _Atomic uint64_t images, retried, spared, undecoded;
     _Atomic uint64_t cache_hits, cache_misses;
     _Atomic uint64_t batches[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
-    struct convoy_histogram stages[CONVOY_STAGES];
+    struct convoy_histogram stages[CONVOY_STAGES];        /* those that are not in parts */
     struct convoy_histogram sizes;
 };
 
@@ -104,6 +112,22 @@ static inline void convoy_metrics_set(_Atomic uint64_t *gauge, uint64_t value)
     atomic_store_explicit(gauge, value, memory_order_relaxed);
 }
 
+/* The calling thread's. */
+static inline struct convoy_model_part *convoy_metrics_part(struct convoy_model_metrics *model)
+{
+    return &model->parts[convoy_thread_part()];
+}
+/* Where the calling thread counts the stage. */
+struct convoy_histogram *convoy_metrics_stage(struct convoy_model_metrics *model, enum convoy_stage stage);
+/* Sets sums to what all threads counted of the stage. */
+void convoy_metrics_sum_stage(const struct convoy_model_metrics *model, enum convoy_stage stage,
+                              struct convoy_histogram *sums);
+/* The sums of what else is in parts. */
+struct convoy_model_sums {
+    uint64_t decoded_by_cpu, decoded_by_gpu, queue;
+};
+struct convoy_model_sums convoy_metrics_sum_model(const struct convoy_model_metrics *model);
+
 #define CONVOY_SERIES_CHAINS 1024
 #define CONVOY_SERIES_MAX    65536 /* series past these are not made: a mistaken label cannot fill memory */
 
@@ -118,9 +142,8 @@ struct convoy_metrics {
     atomic_bool slots_known;
     struct convoy_cache_metrics cache;
     struct convoy_processes processes;
-    /* Written by all HTTP threads with each request: on a line of their own. */
-    _Alignas(64) _Atomic uint64_t connections, received, sent;
-    _Atomic uint64_t refused;
+    struct convoy_part_count received, sent; /* with each request */
+    _Atomic uint64_t connections, refused;
     _Atomic uint64_t tls_expiry; /* 0: there is no certificate */
 };
 

@@ -286,10 +286,11 @@ static void render_models(struct convoy_metrics_text *text, struct convoy_metric
     convoy_metrics_head(text, "decoded_images_total", "counter",
                         "Image files that were decoded, by who decoded them.");
     for (size_t i = 0; i < count; i++) {
+        struct convoy_model_sums sums = convoy_metrics_sum_model(models[i].model);
         convoy_metrics_print(text, "convoyd_decoded_images_total{%s,decoder=\"cpu\"} %llu\n", models[i].label,
-                             (unsigned long long)get(&models[i].model->decoded_by_cpu));
+                             (unsigned long long)sums.decoded_by_cpu);
         convoy_metrics_print(text, "convoyd_decoded_images_total{%s,decoder=\"gpu\"} %llu\n", models[i].label,
-                             (unsigned long long)get(&models[i].model->decoded_by_gpu));
+                             (unsigned long long)sums.decoded_by_gpu);
     }
     convoy_metrics_head(text, "undecoded_images_total", "counter",
                         "Files that a device could not decode, and that were decoded by the front instead.");
@@ -300,7 +301,7 @@ static void render_models(struct convoy_metrics_text *text, struct convoy_metric
     convoy_metrics_head(text, "queue_images", "gauge", "Images waiting for a device.");
     for (size_t i = 0; i < count; i++)
         convoy_metrics_print(text, "convoyd_queue_images{%s} %llu\n", models[i].label,
-                             (unsigned long long)get(&models[i].model->queue));
+                             (unsigned long long)convoy_metrics_sum_model(models[i].model).queue);
     render_batches(text, metrics, models, count);
     convoy_metrics_head(text, "batch_size", "histogram", "Images in a batch.");
     for (size_t i = 0; i < count; i++)
@@ -308,9 +309,12 @@ static void render_models(struct convoy_metrics_text *text, struct convoy_metric
                          NULL);
     for (unsigned stage = 0; stage < CONVOY_STAGES; stage++) {
         convoy_metrics_head(text, stage_names[stage], "histogram", stage_helps[stage]);
-        for (size_t i = 0; i < count; i++)
-            render_histogram(text, stage_names[stage], models[i].label, &models[i].model->stages[stage],
-                             CONVOY_TIME_BUCKETS, convoy_time_bounds);
+        for (size_t i = 0; i < count; i++) {
+            struct convoy_histogram sums;
+            convoy_metrics_sum_stage(models[i].model, (enum convoy_stage)stage, &sums);
+            render_histogram(text, stage_names[stage], models[i].label, &sums, CONVOY_TIME_BUCKETS,
+                             convoy_time_bounds);
+        }
     }
     free(models);
 }
@@ -434,9 +438,11 @@ static void render_front(struct convoy_metrics_text *text, struct convoy_metrics
                         "Connections that were closed because their client has too many.");
     convoy_metrics_print(text, "convoyd_refused_connections_total %" PRIu64 "\n", get(&metrics->refused));
     convoy_metrics_head(text, "received_bytes_total", "counter", "Bytes of requests' bodies, as they came.");
-    convoy_metrics_print(text, "convoyd_received_bytes_total %" PRIu64 "\n", get(&metrics->received));
+    convoy_metrics_print(text, "convoyd_received_bytes_total %" PRIu64 "\n",
+                         convoy_part_count_get(&metrics->received));
     convoy_metrics_head(text, "sent_bytes_total", "counter", "Bytes of answers' bodies.");
-    convoy_metrics_print(text, "convoyd_sent_bytes_total %" PRIu64 "\n", get(&metrics->sent));
+    convoy_metrics_print(text, "convoyd_sent_bytes_total %" PRIu64 "\n",
+                         convoy_part_count_get(&metrics->sent));
     if (get(&metrics->tls_expiry) == 0)
         return;
     convoy_metrics_head(text, "tls_certificate_expiry_timestamp_seconds", "gauge",

@@ -39,8 +39,10 @@ static void add_models(struct convoy_metrics *metrics, struct totals *totals)
     for (; model != NULL; model = model->next) {
         totals->images += get(&model->images);
         totals->retried += get(&model->retried);
-        totals->queue += get(&model->queue);
-        add_histogram(&model->stages[CONVOY_STAGE_REQUEST], CONVOY_TIME_BUCKETS, totals->latency);
+        totals->queue += convoy_metrics_sum_model(model).queue;
+        struct convoy_histogram requests;
+        convoy_metrics_sum_stage(model, CONVOY_STAGE_REQUEST, &requests);
+        add_histogram(&requests, CONVOY_TIME_BUCKETS, totals->latency);
         add_histogram(&model->sizes, CONVOY_SIZE_BUCKETS, totals->sizes);
         for (uint32_t i = 0; i < totals->device_count; i++)
             totals->devices[i].batches += get(&model->batches[totals->devices[i].device->number]);

@@ -1,7 +1,10 @@
 #include "server/metrics/statistics.h"
 
+#include "engine/base/thread_part.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct duration {
@@ -16,10 +19,16 @@ struct batches {
     _Atomic uint64_t count, input_us, compute_us, output_us;
 };
 
+/* What HTTP threads count with each request. */
+struct part {
+    _Alignas(64) struct duration success, fail;
+};
+
 struct convoy_statistics {
+    struct part parts[CONVOY_THREAD_PARTS];
     atomic_uint holders;
     _Atomic uint64_t last_run_ms;
-    struct duration success, fail, queue;
+    struct duration queue;
     struct lookups hit, miss;
     uint32_t max_batch;
     struct batches batches[]; /* those of n rows at n - 1 */
@@ -37,11 +46,14 @@ static uint64_t get(const _Atomic uint64_t *counter)
 
 struct convoy_statistics *convoy_statistics_new(uint32_t max_batch)
 {
-    struct convoy_statistics *statistics =
-        calloc(1, sizeof *statistics + max_batch * sizeof statistics->batches[0]);
+    size_t align = _Alignof(struct convoy_statistics);
+    size_t bytes = sizeof(struct convoy_statistics) + max_batch * sizeof(struct batches);
+    bytes = (bytes + align - 1) / align * align;
+    struct convoy_statistics *statistics = aligned_alloc(align, bytes);
 
     if (statistics == NULL)
         return NULL;
+    memset(statistics, 0, bytes);
     statistics->max_batch = max_batch;
     atomic_init(&statistics->holders, 1);
     return statistics;
@@ -62,13 +74,15 @@ void convoy_statistics_release(struct convoy_statistics *statistics)
 static void count(struct duration *duration, uint64_t us, uint32_t times)
 {
     add(&duration->count, times);
-    add(&duration->us, times * us);
+    add(&duration->us, us);
 }
 
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us)
 {
-    if (statistics != NULL)
-        count(well ? &statistics->success : &statistics->fail, us, 1);
+    if (statistics == NULL)
+        return;
+    struct part *part = &statistics->parts[convoy_thread_part()];
+    count(well ? &part->success : &part->fail, us, 1);
 }
 
 void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us, uint32_t images)
@@ -113,9 +127,10 @@ void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,
     atomic_store_explicit(&statistics->last_run_ms, epoch_ms(), memory_order_relaxed);
 }
 
-static struct convoy_duration read_duration(const struct duration *duration)
+static void add_duration(struct convoy_duration *sum, const struct duration *duration)
 {
-    return (struct convoy_duration){.count = get(&duration->count), .us = get(&duration->us)};
+    sum->count += get(&duration->count);
+    sum->us += get(&duration->us);
 }
 
 static struct convoy_lookups read_lookups(const struct lookups *lookups)
@@ -130,9 +145,11 @@ void convoy_statistics_counts(const struct convoy_statistics *statistics,
     if (statistics == NULL)
         return;
     counts->last_run_ms = get(&statistics->last_run_ms);
-    counts->success = read_duration(&statistics->success);
-    counts->fail = read_duration(&statistics->fail);
-    counts->queue = read_duration(&statistics->queue);
+    for (uint32_t i = 0; i < CONVOY_THREAD_PARTS; i++) {
+        add_duration(&counts->success, &statistics->parts[i].success);
+        add_duration(&counts->fail, &statistics->parts[i].fail);
+    }
+    add_duration(&counts->queue, &statistics->queue);
     counts->hit = read_lookups(&statistics->hit);
     counts->miss = read_lookups(&statistics->miss);
 }

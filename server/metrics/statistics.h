@@ -4,7 +4,8 @@
  * Only server/models/model.c counts here: convoy_model_answered() and its neighbours count in this and in
  * /metrics together, so that both agree.
  *
- * Threads: any thread may count and read at any time; relaxed atomics, no lock, no allocation. A count and
+ * Threads: any thread may count and read at any time; relaxed atomics, no lock, no allocation; requests are
+ * counted in parts by thread, and summed when they are read. A count and
  * its time are read one after the other: a time may be ahead by what is counted meanwhile. */
 #ifndef CONVOY_SERVER_STATISTICS_H
 #define CONVOY_SERVER_STATISTICS_H
@@ -29,7 +30,7 @@ struct convoy_statistics *convoy_statistics_hold(struct convoy_statistics *stati
 
 /* A request was answered, well or not, us after its last byte. */
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us);
-/* So many images waited us microseconds each before their run. */
+/* So many images waited before their run, us microseconds together. */
 void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us, uint32_t images);
 /* A batch of rows images, 1 to max_batch, finished well. */
 void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,

@@ -112,10 +112,10 @@ void convoy_model_answered(struct convoy_model_record *model, bool well, uint64_
     convoy_statistics_answered(model->statistics, well, us);
 }
 
-void convoy_model_waited(struct convoy_model_record *model, uint64_t us, uint32_t images)
+void convoy_model_waited(struct convoy_model_record *model, const struct convoy_observations *waits)
 {
-    convoy_metrics_observe_many(model->metrics, CONVOY_STAGE_QUEUE, us, images);
-    convoy_statistics_waited(model->statistics, us, images);
+    convoy_metrics_observe_all(model->metrics, CONVOY_STAGE_QUEUE, waits);
+    convoy_statistics_waited(model->statistics, waits->sum_us, waits->times);
 }
 
 void convoy_model_ran(struct convoy_model_record *model, struct convoy_device_metrics *device, uint32_t rows,

@@ -142,8 +142,8 @@ const char *convoy_model_label_file(const struct convoy_model_view *view);
 
 /* A request whose images were examined was answered, us microseconds after its last byte; well: with 200. */
 void convoy_model_answered(struct convoy_model_record *model, bool well, uint64_t us);
-/* So many images waited us microseconds each before their run. */
-void convoy_model_waited(struct convoy_model_record *model, uint64_t us, uint32_t images);
+/* Images waited for their run, so long each. */
+void convoy_model_waited(struct convoy_model_record *model, const struct convoy_observations *waits);
 /* A batch of so many rows finished well on device. */
 void convoy_model_ran(struct convoy_model_record *model, struct convoy_device_metrics *device, uint32_t rows,
                       const struct convoy_batch_times *times);

@@ -10,10 +10,11 @@
 int convoy_registry_new(const struct convoy_config *config, struct convoy_metrics *metrics,
                         struct convoy_registry **registry, struct convoy_error *error)
 {
-    *registry = calloc(1, sizeof **registry);
+    *registry = aligned_alloc(_Alignof(struct convoy_registry), sizeof **registry);
     if (*registry == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the models");
-    pthread_mutex_init(&(*registry)->lock, NULL);
+    memset(*registry, 0, sizeof **registry);
+    convoy_shared_lock_init(&(*registry)->lock);
     (*registry)->config = config;
     (*registry)->metrics = metrics;
     return 0;
@@ -39,7 +40,7 @@ void convoy_registry_close(struct convoy_registry *registry)
         return;
     for (uint32_t i = 0; i < registry->count; i++)
         free_model(registry->models[i]);
-    pthread_mutex_destroy(&registry->lock);
+    convoy_shared_lock_destroy(&registry->lock);
     free(registry);
 }
 
@@ -126,11 +127,11 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
         return convoy_fail(error, -ENOMEM, "out of memory for a model");
     }
     model->metrics = convoy_metrics_model(registry->metrics, model->name);
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     registry->models[number] = model;
     if (number == registry->count)
         registry->count++;
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
     convoy_metrics_model_failures(registry->metrics, model->name, model->version, 0);
     if (problem != NULL)
         convoy_registry_set_failed(registry, model, problem);
@@ -140,16 +141,16 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
 
 bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_model_record *model)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     if (atomic_load(&model->holders) > 0) {
-        pthread_mutex_unlock(&registry->lock);
+        convoy_shared_lock_end_write(&registry->lock);
         return false;
     }
     registry->models[model->number] = NULL;
     while (registry->count > 0 && registry->models[registry->count - 1] == NULL)
         registry->count--;
     convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
     free_model(model);
     return true;
 }
@@ -238,7 +239,7 @@ struct convoy_model_record *convoy_registry_find(struct convoy_registry *registr
     struct convoy_model_record *found = NULL;
     char text[256];
     bool named = false;
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_read(&registry->lock);
     if (name == NULL)
         name = default_name(registry);
     for (uint32_t i = 0; name != NULL && i < registry->count; i++) {
@@ -262,15 +263,15 @@ struct convoy_model_record *convoy_registry_find(struct convoy_registry *registr
     else
         convoy_fail(why, -ENOENT, "there is no such model: the models are %s",
                     names(registry, text, sizeof text));
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_read(&registry->lock);
     return found;
 }
 
 bool convoy_registry_default_missing(struct convoy_registry *registry)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_read(&registry->lock);
     bool missing = default_name(registry) == NULL;
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_read(&registry->lock);
     return missing;
 }
 
@@ -320,7 +321,7 @@ int convoy_registry_list(struct convoy_registry *registry, const char *name, str
                          struct convoy_error *error)
 {
     struct convoy_model_record *models[CONVOY_MAX_MODELS];
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_read(&registry->lock);
     list->count = best_of_each(registry, name, models);
     list->views = calloc((size_t)list->count + 1, sizeof *list->views);
     for (uint32_t i = 0; list->views != NULL && i < list->count; i++) {
@@ -332,7 +333,7 @@ int convoy_registry_list(struct convoy_registry *registry, const char *name, str
         else if (view->state != CONVOY_MODEL_FAILED)
             view->reason[0] = '\0';
     }
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_read(&registry->lock);
     return list->views != NULL ? 0 : convoy_fail(error, -ENOMEM, "out of memory for the list of models");
 }
 
@@ -347,7 +348,7 @@ void convoy_registry_states(struct convoy_registry *registry, struct convoy_mode
 {
     struct convoy_model_record *models[CONVOY_MAX_MODELS];
     *states = (struct convoy_model_states){0};
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_read(&registry->lock);
     uint32_t count = best_of_each(registry, NULL, models);
     for (uint32_t i = 0; i < count; i++) {
         states->loading += models[i]->state == CONVOY_MODEL_LOADING;
@@ -356,7 +357,7 @@ void convoy_registry_states(struct convoy_registry *registry, struct convoy_mode
         states->unloaded +=
             models[i]->state == CONVOY_MODEL_UNLOADED || models[i]->state == CONVOY_MODEL_UNLOADING;
     }
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_read(&registry->lock);
 }
 
 bool convoy_registry_any_ready(struct convoy_registry *registry)
@@ -368,18 +369,18 @@ bool convoy_registry_any_ready(struct convoy_registry *registry)
 
 void convoy_registry_settle(struct convoy_registry *registry)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     registry->settled = true;
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
 }
 
 bool convoy_registry_settled(struct convoy_registry *registry)
 {
     struct convoy_model_states states;
     convoy_registry_states(registry, &states);
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_read(&registry->lock);
     bool settled = registry->settled;
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_read(&registry->lock);
     bool nothing_asked = registry->config->repository.control == CONVOY_CONTROL_EXPLICIT &&
                          states.loading + states.failed == 0;
     return settled && (states.ready > 0 || nothing_asked);
@@ -389,13 +390,13 @@ void convoy_registry_reconfigure(struct convoy_registry *registry, struct convoy
                                  struct convoy_model_config *fresh)
 {
     struct convoy_labels *labels = convoy_labels_new(&fresh->labels), *old = NULL;
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     if (labels != NULL) {
         old = model->labels;
         model->labels = labels;
     }
     model->config->batching.max_delay_us = fresh->batching.max_delay_us;
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
     if (model->state == CONVOY_MODEL_READY)
         convoy_labels_compare(model);
     convoy_labels_release(old);

@@ -8,8 +8,9 @@
  * functions of the last section are for any thread.
  *
  * Locks: the registry's lock guards the table of records and each record's state, reason, shape, labels and
- * batching delay. While it is held, the metrics' lock may be taken (a series that is made); nothing is
- * logged, read or waited for. */
+ * batching delay. It is a shared lock: requests that look up and view models do not wait for each other
+ * (engine/base/shared_lock.h). While it is held, the metrics' lock may be taken (a series that is made);
+ * nothing is logged, read or waited for. */
 #ifndef CONVOY_SERVER_REGISTRY_H
 #define CONVOY_SERVER_REGISTRY_H
 

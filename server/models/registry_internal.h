@@ -2,14 +2,13 @@
 #ifndef CONVOY_SERVER_REGISTRY_INTERNAL_H
 #define CONVOY_SERVER_REGISTRY_INTERNAL_H
 
+#include "engine/base/shared_lock.h"
 #include "engine/ipc/channel.h"
 #include "server/models/model_internal.h"
 #include "server/models/registry.h"
 
-#include <pthread.h>
-
 struct convoy_registry {
-    pthread_mutex_t lock; /* guards models, count, settled, and what model.h says of records */
+    struct convoy_shared_lock lock; /* guards models, count, settled, and what model.h says of records */
     const struct convoy_config *config;
     struct convoy_metrics *metrics;
     struct convoy_model_record *models[CONVOY_MAX_MODELS]; /* by number; NULL: free */

@@ -9,20 +9,20 @@
 void convoy_registry_view(struct convoy_registry *registry, struct convoy_model_record *model,
                           struct convoy_model_view *view)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_read(&registry->lock);
     convoy_model_view_fill(model, view);
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_read(&registry->lock);
 }
 
 /* Changes the state, also in /metrics. */
 static void set_state(struct convoy_registry *registry, struct convoy_model_record *model,
                       enum convoy_model_state state, bool evicted)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     model->state = state;
     model->evicted = evicted;
     convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
 }
 
 void convoy_registry_set_loading(struct convoy_registry *registry, struct convoy_model_record *model)
@@ -45,32 +45,32 @@ void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convo
 void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_model_record *model,
                                const struct convoy_model_shape *shape)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     model->shape = *shape;
     model->state = CONVOY_MODEL_READY;
     model->evicted = false;
     convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
     convoy_labels_compare(model);
 }
 
 void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model_record *model,
                                    const char *precision)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     snprintf(model->shape.precision, sizeof model->shape.precision, "%s", precision);
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
 }
 
 void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_model_record *model,
                                 const char *reason)
 {
-    pthread_mutex_lock(&registry->lock);
+    convoy_shared_lock_write(&registry->lock);
     model->state = CONVOY_MODEL_FAILED;
     model->evicted = false;
     snprintf(model->reason, sizeof model->reason, "%s", reason);
     convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
+    convoy_shared_lock_end_write(&registry->lock);
     convoy_metrics_model_failures(registry->metrics, model->name, model->version, 1);
     convoy_log(CONVOY_LOG_ERROR, "model failed", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));

@@ -96,3 +96,22 @@ Test(list, entries_may_be_freed_on_the_way)
     cr_assert_eq(freed, 3);
     cr_assert(convoy_list_empty(&list));
 }
+
+Test(list, all_entries_move_behind_those_that_are_there)
+{
+    struct convoy_list other;
+    convoy_list_init(&list);
+    convoy_list_init(&other);
+    convoy_list_move_all(&other, &list);
+    cr_assert_str_eq(letters(), "");
+    convoy_list_add_last(&list, &a.link);
+    convoy_list_add_last(&other, &b.link);
+    convoy_list_add_last(&other, &c.link);
+    convoy_list_move_all(&other, &list);
+    cr_assert_str_eq(letters(), "abc");
+    cr_assert(convoy_list_empty(&other));
+    convoy_list_move_all(&list, &other);
+    cr_assert_str_eq(letters(), "");
+    convoy_list_move_all(&other, &list);
+    cr_assert_str_eq(letters(), "abc");
+}

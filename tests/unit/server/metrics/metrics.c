@@ -348,6 +348,85 @@ Test(metrics, a_worker_of_one_model_has_series_of_its_own)
     assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"a\"} 1");
 }
 
+/* Of each stage, also of those that are kept in parts by thread. */
+Test(metrics, observations_that_are_counted_together_are_as_if_counted_one_by_one)
+{
+    static const uint64_t times[] = {0, 50, 51, 700, 700, 10000001};
+    const size_t count = sizeof times / sizeof times[0];
+    struct convoy_model_metrics *one = convoy_metrics_model(metrics, "one");
+    struct convoy_model_metrics *all = convoy_metrics_model(metrics, "all");
+    for (unsigned stage = 0; stage < CONVOY_STAGES; stage++) {
+        struct convoy_observations observations = {0};
+        convoy_metrics_observe_all(all, (enum convoy_stage)stage, &observations);
+        for (size_t i = 0; i < count; i++) {
+            convoy_metrics_observe(one, (enum convoy_stage)stage, times[i]);
+            convoy_observations_add(&observations, times[i]);
+        }
+        cr_assert_eq(observations.times, count);
+        convoy_metrics_observe_all(all, (enum convoy_stage)stage, &observations);
+        convoy_metrics_observe_all(NULL, (enum convoy_stage)stage, &observations);
+        struct convoy_histogram wanted, got;
+        convoy_metrics_sum_stage(one, (enum convoy_stage)stage, &wanted);
+        convoy_metrics_sum_stage(all, (enum convoy_stage)stage, &got);
+        for (unsigned i = 0; i <= CONVOY_TIME_BUCKETS; i++)
+            cr_assert_eq(got.counts[i], wanted.counts[i], "stage %u, bucket %u", stage, i);
+        cr_assert_eq(got.sum, wanted.sum);
+        cr_assert_eq(got.sum, 10001502);
+    }
+}
+
+static void *queue_one(void *context)
+{
+    convoy_metrics_queue_add(context, 1);
+    return NULL;
+}
+
+static void *count_requests(void *context)
+{
+    convoy_metrics_observe(context, CONVOY_STAGE_REQUEST, 100);
+    convoy_metrics_observe(context, CONVOY_STAGE_WAIT, 10);
+    convoy_metrics_observe(context, CONVOY_STAGE_DECODE, 1);
+    convoy_metrics_decoded(context, 2, 3);
+    convoy_metrics_received(metrics, 1000);
+    convoy_metrics_sent(metrics, 10);
+    return NULL;
+}
+
+Test(metrics, what_threads_count_in_parts_is_shown_as_one_sum)
+{
+    struct convoy_model_metrics *model = convoy_metrics_model(metrics, "m");
+    pthread_t thread;
+    for (unsigned i = 0; i < 2 * CONVOY_THREAD_PARTS; i++) {
+        cr_assert_eq(
+            pthread_create(&thread, NULL, i < CONVOY_THREAD_PARTS ? queue_one : count_requests, model), 0);
+        pthread_join(thread, NULL);
+    }
+    convoy_metrics_queue_add(model, 2 - (int64_t)CONVOY_THREAD_PARTS);
+    render();
+    assert_line("convoyd_queue_images{model=\"m\"} 2");
+    assert_line("convoyd_request_seconds_count{model=\"m\"} 32");
+    assert_line("convoyd_request_seconds_sum{model=\"m\"} 0.0032");
+    assert_line("convoyd_wait_seconds_sum{model=\"m\"} 0.00032");
+    assert_line("convoyd_decode_seconds_sum{model=\"m\"} 0.000032");
+    assert_line("convoyd_decoded_images_total{model=\"m\",decoder=\"cpu\"} 64");
+    assert_line("convoyd_decoded_images_total{model=\"m\",decoder=\"gpu\"} 96");
+    assert_line("convoyd_received_bytes_total 32000");
+    assert_line("convoyd_sent_bytes_total 320");
+    struct convoy_json_writer json = {0};
+    convoy_json_write_begin_object(&json);
+    convoy_metrics_totals_write(metrics, (const char *const[]){NULL}, &json);
+    convoy_json_write_end_object(&json);
+    char *totals = strndup(json.bytes, json.length);
+    convoy_json_writer_free(&json);
+    cr_assert_not_null(strstr(totals, "\"queue_images\":2,"), "%s", totals);
+    cr_assert_not_null(strstr(totals, "\"counts\":[0,32,0,"), "%s", totals);
+    free(totals);
+    /* While an image's arrival is not seen yet that it left may be. */
+    convoy_metrics_queue_add(model, -3);
+    render();
+    assert_line("convoyd_queue_images{model=\"m\"} 0");
+}
+
 Test(metrics, bounds_of_buckets_belong_to_them)
 {
     static const char *const bounds[] = {"0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025",

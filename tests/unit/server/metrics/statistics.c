@@ -47,8 +47,7 @@ Test(statistics, requests_and_images_are_counted_with_their_times)
     convoy_statistics_answered(statistics, true, 23);
     convoy_statistics_answered(statistics, false, 5);
     convoy_statistics_waited(statistics, 7, 1);
-    convoy_statistics_waited(statistics, 0, 1);
-    convoy_statistics_waited(statistics, 8, 1);
+    convoy_statistics_waited(statistics, 8, 2);
     convoy_statistics_counts(statistics, &counts);
     assert_duration(counts.success, 2, 123);
     assert_duration(counts.fail, 1, 5);
@@ -166,7 +165,10 @@ Test(statistics, agree_with_the_metrics_of_the_name)
     for (uint64_t i = 0; i < 1000; i++) {
         struct convoy_model_record *model = &versions[i % 3 == 0];
         convoy_model_answered(model, i % 5 != 0, 11 * i);
-        convoy_model_waited(model, 7 * i, 2);
+        struct convoy_observations waits = {0};
+        convoy_observations_add(&waits, 7 * i);
+        convoy_observations_add(&waits, 60 * i);
+        convoy_model_waited(model, &waits);
         convoy_model_looked_up(model, i % 7 == 0, i);
         convoy_model_inserted(model, i);
         convoy_model_ran(model, device, 1 + (uint32_t)i % MAX_BATCH,
