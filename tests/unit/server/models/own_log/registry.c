@@ -14,8 +14,11 @@ void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_fiel
     (void)level;
     lines++;
     snprintf(last, sizeof last, "%s", fields[0].string);
-    cr_assert_eq(pthread_mutex_trylock(&registry->lock), 0, "logged under the lock: %s", last);
-    pthread_mutex_unlock(&registry->lock);
+    for (uint32_t i = 0; i < CONVOY_THREAD_PARTS; i++) {
+        cr_assert_eq(pthread_mutex_trylock(&registry->lock.parts[i].mutex), 0, "logged under the lock: %s",
+                     last);
+        pthread_mutex_unlock(&registry->lock.parts[i].mutex);
+    }
 }
 
 bool convoy_log_enabled(enum convoy_log_level level)
