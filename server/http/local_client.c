@@ -15,7 +15,7 @@ bool convoy_client_is_direct(const struct convoy_request *request)
                                              MHD_HTTP_HEADER_VIA, "X-Real-IP"};
     /* The connection's own end: the library knows the address that a PROXY header claims, and that may be a
      * loopback address of the proxy's machine. */
-    struct sockaddr_storage storage;
+    struct sockaddr_storage storage = {.ss_family = AF_UNSPEC};
     const struct sockaddr *peer = (const struct sockaddr *)&storage;
     socklen_t size = sizeof storage;
 
