@@ -21,7 +21,7 @@
 #                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
 #                          (CI: 500 of 5,000) and its accuracy with the model card
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
-# Exit status 0 only if something ran and nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
+# Exit status 0 only if there were steps and none failed. The last line counts tests; a test that cannot run here (no data, no package, no
 # GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1

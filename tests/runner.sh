@@ -8,7 +8,7 @@
 #   build KIND NAME COMMAND...   queues a build, which is not counted; when it is done, the function queue_after_NAME
 #                                queues what needs it; when it fails, everything ends
 #   run_steps                    runs what is queued and what that queues
-#   summary                      the counts; status 0 only if something ran and nothing failed
+#   summary                      the counts; status 0 only if there were steps and none failed
 #
 # A step's KIND says what it does, so that all cores are busy and no measurement is disturbed:
 #   works    computes. One for each core, at a low priority, so that it hardly slows down steps of the other kinds.
@@ -211,6 +211,7 @@ summary() {
   [ ${#skips[@]} -eq 0 ] || printf 'skipped: %s\n' "${skips[@]}"
   [ ${#failures[@]} -eq 0 ] || printf 'failed: %s\n' "${failures[@]}"
   echo "in $((SECONDS / 60)) min $((SECONDS % 60)) s, with $((computed_ms / 60000)) min $((computed_ms / 1000 % 60)) s of CPU on $cores cores:"
+  [ $((passed + failed + skipped)) -gt 0 ] || echo "no step's name contains '$pattern' at this level: try another, --quick or --all"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ $failed -eq 0 ] && [ $((passed + skipped)) -gt 0 ]
 }

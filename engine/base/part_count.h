@@ -1,6 +1,6 @@
 /* A counter that all threads add to, in parts (thread_part.h), each on a cache line of its own. Relaxed
- * atomics: any thread adds and reads at any time. What was added before a read by what the reader knows of is
- * in its sum; so a counter to which nothing negative is added never falls.
+ * atomics: any thread adds and reads at any time. A read sees all additions that happened before it; so a
+ * counter to which nothing negative is added never falls.
  *
  * Zero bytes are a counter of 0; aligned as its type says. */
 #ifndef CONVOY_ENGINE_BASE_PART_COUNT_H

@@ -25,6 +25,7 @@ struct convoy_classify_long {
     uint64_t total_us;
     int status;
     atomic_bool written;
+    bool gone; /* the client is, and no thread had begun to write */
 };
 
 static uint64_t classes_of(const struct convoy_inference_request *inference)
@@ -42,11 +43,27 @@ static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
     uint64_t begun_us = convoy_now_us(), took_us;
 
     (void)index;
-    convoy_classify_write(answer->inference, NULL, answer->total_us, &answer->json);
+    if (!convoy_suspension_stopping(&answer->suspension)) {
+        convoy_classify_write(answer->inference, NULL, answer->total_us, &answer->json);
+        atomic_store(&answer->written, true);
+    }
     took_us = convoy_now_us() - begun_us;
-    atomic_store(&answer->written, true);
     convoy_resume(&answer->suspension); /* after which the answer may be gone */
     return took_us;
+}
+
+/* See struct convoy_suspension. */
+static void look(struct convoy_suspension *suspension, bool gone)
+{
+    struct convoy_classify_long *answer =
+        (struct convoy_classify_long *)((char *)suspension -
+                                        offsetof(struct convoy_classify_long, suspension));
+
+    if (!gone || convoy_decode_pool_withdraw(convoy_app_of(suspension->request)->pipeline.decode_pool,
+                                             &answer->job) != 0)
+        return;
+    answer->gone = true;
+    convoy_resume(suspension);
 }
 
 bool convoy_classify_long_leave(struct convoy_request *request,
@@ -65,6 +82,7 @@ bool convoy_classify_long_leave(struct convoy_request *request,
     answer->job =
         (struct convoy_decode_job){.count = 1, .size = classes * 30, .work = write_in_pool, .first = true};
     convoy_suspension_init(&answer->suspension, request);
+    answer->suspension.look = look;
     convoy_call_of(request)->written = answer;
     if (convoy_decode_pool_suspend(convoy_app_of(request)->pipeline.decode_pool, &answer->suspension,
                                    &answer->job))
@@ -78,6 +96,9 @@ bool convoy_classify_long_respond(struct convoy_request *request)
 {
     struct convoy_classify_long *answer = convoy_call_of(request)->written;
 
+    if (answer->gone)
+        return convoy_respond_error(request, CONVOY_HTTP_CLIENT_GONE, CONVOY_RETRY_NONE,
+                                    CONVOY_CLIENT_GONE_SENTENCE);
     if (!atomic_load(&answer->written))
         return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");

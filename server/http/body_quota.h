@@ -28,6 +28,7 @@ void convoy_body_quota_give(size_t bytes);
 /* A few bytes can be an image, and an image thousands of numbers: outputs and answers have a sum of their
  * own, so that those who do not read theirs keep no body out. */
 #define CONVOY_ANSWERS_AT_ONCE 64
+#define CONVOY_ANSWER_SHARE    8                 /* one request takes at most this part of all */
 #define CONVOY_ANSWERS_LEAST   ((size_t)2 << 30) /* however small bodies must be */
 
 static inline size_t convoy_answer_quota_limit(size_t max_body_bytes, size_t bytes)

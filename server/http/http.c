@@ -257,9 +257,11 @@ uint64_t convoy_http_open_requests(const struct convoy_http *http)
 bool convoy_http_busy(const struct convoy_http *http)
 {
     uint64_t now_us = convoy_now_us();
+    /* First: a request that is complete is counted as open before it is no longer counted here. */
+    uint64_t receiving = convoy_part_count_get(&http->receiving);
 
     return convoy_http_open_requests(http) > 0 ||
-           (convoy_part_count_get(&http->receiving) > 0 &&
+           (receiving > 0 &&
             now_us < atomic_load_explicit(&http->received_us, memory_order_relaxed) + QUIET_US &&
             now_us < atomic_load_explicit(&http->closed_us, memory_order_relaxed) + REST_US);
 }

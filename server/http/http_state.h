@@ -36,8 +36,8 @@ struct convoy_http {
     /* Since the listener was closed: when that was, and when something of a request's body came last. */
     _Atomic uint64_t closed_us, received_us;
 
-    /* Each falls on the thread on which it rose, so while a request is open its part is above 0; but at a
-     * stop, which ends what is left. */
+    /* Each falls on the thread on which it rose, so no part of it is below 0. A stop may end a request on
+     * another thread. */
     struct convoy_part_count open_requests; /* complete and not answered yet */
     struct convoy_part_count receiving;     /* begun and not complete */
 };

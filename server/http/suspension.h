@@ -6,9 +6,9 @@
  * A client counts as gone when it has reset the connection or, unless http.half_close is set, closed its
  * sending side.
  *
- * Life: init and suspend on the connection's HTTP thread; resume once from any thread, which must keep the
- * suspension alive until the call returns (the request may be answered, and end, before it does). A stop
- * resumes what is still suspended. */
+ * Life: init and suspend on the connection's HTTP thread; resume once from any thread. The request may be
+ * answered, and end, before that call returns, so the caller touches neither request nor suspension after it.
+ * A stop resumes what is still suspended. */
 #ifndef CONVOY_SERVER_SUSPENSION_H
 #define CONVOY_SERVER_SUSPENSION_H
 

@@ -67,15 +67,15 @@ static bool reserve(struct convoy_request *request, const struct convoy_model_vi
                     uint64_t row_bytes, size_t *bytes, int *retry_after)
 {
     size_t most = (size_t)request->http->options.config->http.max_body_bytes;
-    size_t limit = convoy_answer_quota_limit(most, SIZE_MAX);
+    size_t limit = convoy_answer_quota_limit(most, 0);
 
     row_bytes += (uint64_t)view->shape.outputs_per_row * sizeof(float);
-    if (__builtin_mul_overflow(row_bytes, count, bytes) || *bytes > limit) {
+    if (__builtin_mul_overflow(row_bytes, count, bytes) || *bytes > limit / CONVOY_ANSWER_SHARE) {
         convoy_fail(
             &request->refusal_reason, 0,
             "the outputs of %zu images of model %s and the answer would take more than %zu bytes: send "
             "them in several requests",
-            count, view->model->name, limit);
+            count, view->model->name, limit / CONVOY_ANSWER_SHARE);
         return convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
     }
     if (request->packed > 0 && *bytes > ANSWER_FREE + (uint64_t)request->packed * ANSWER_OF_BYTE) {

@@ -139,14 +139,14 @@ out '^2 connections  *[0-9.]*  *[0-9.]* '
 # its answer late, and those that are due later wait.
 answered() { answer_to /metrics | awk '/^convoyd_requests_total\{.*classify".*status="200"/ { n += $NF } END { print n + 0 }'; }
 before=$(answered)
-"$convoy" bench --sweep --json --rate 40 --connections 2 --seconds 3 --report "$work/stall.html" $images >"$work/out" &
+"$convoy" bench --sweep --json --rate 40 --connections 2 --seconds 4 --report "$work/stall.html" $images >"$work/out" &
 sweep=$!
 # The daemon stands when the measurement has begun: the warm-up of a second sends some 40.
 # shellcheck disable=SC2317 # until_true calls it
 measured() { [ "$(answered)" -ge $((before + 64)) ]; }
 until_true 20 measured || fail "only $(($(answered) - before)) requests come"
 stand_still "$(front)"
-sleep 1
+sleep 1.5
 kill -CONT "$(front)"
 wait $sweep || [ $? = 1 ] || fail "a stalled server ends the sweep: $(cat "$work/out")"
 page "$work/stall.html"

@@ -20,7 +20,7 @@ CONFIGURATION = {
     "tune": "off",
     "images": {"scaled_decoding": "off"},  # as the libraries that it is compared with decode
 }
-START_S = 30
+START_S = 120
 
 
 class Refused(Exception):

@@ -87,7 +87,7 @@ Test(resumptions, what_is_held_is_handed_over_together_in_its_order)
     cr_assert_eq(resumed(1), 1, "it holds no more");
 }
 
-/* Whoever sleeps is rung, by the loop or by one that the loop rang, and none twice. */
+/* Each thread that sleeps is rung, by the loop or by one that the loop rang, and none twice. */
 static void assert_all_woken(uint64_t by_the_loop)
 {
     uint64_t rung[THREADS], sum = 0;
