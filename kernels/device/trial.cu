@@ -7,9 +7,11 @@
 extern "C" bool convoy_trial_kernels(void)
 {
     static int known; /* 0: not yet; 1: no; 2: yes. Threads that find 0 write the same. */
-    if (known == 0) {
+    int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (is == 0) {
         const char *value = getenv("CONVOY_TRIAL_KERNELS");
-        known = value != nullptr && strcmp(value, "1") == 0 ? 2 : 1;
+        is = value != nullptr && strcmp(value, "1") == 0 ? 2 : 1;
+        __atomic_store_n(&known, is, __ATOMIC_RELAXED);
     }
-    return known == 2;
+    return is == 2;
 }

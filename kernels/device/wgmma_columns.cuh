@@ -34,7 +34,7 @@
 #define CONVOY_TILES_15 CONVOY_TILES_13, CONVOY_TILE(13), CONVOY_TILE(14)
 #define CONVOY_TILES_18 CONVOY_TILES_15, CONVOY_TILE(15), CONVOY_TILE(16), CONVOY_TILE(17)
 
-/* a, b: the numbers of the operands behind the sums, in quotes. */
+/* a_name, b_name: the numbers of the operands behind the sums, in quotes. */
 #define CONVOY_WGMMA_COLUMNS(NT, COLUMNS, a_name, b_name)                                                    \
     static __device__ __forceinline__ void convoy_wgmma_columns(float(&sum)[NT][4], uint64_t a, uint64_t b)  \
     {                                                                                                        \
@@ -56,6 +56,22 @@ CONVOY_WGMMA_COLUMNS(15, "120", "%60", "%61")
 CONVOY_WGMMA_COLUMNS(18, "144", "%72", "%73")
 
 #undef CONVOY_WGMMA_COLUMNS
+#undef CONVOY_SUMS_3
+#undef CONVOY_SUMS_5
+#undef CONVOY_SUMS_6
+#undef CONVOY_SUMS_7
+#undef CONVOY_SUMS_9
+#undef CONVOY_SUMS_13
+#undef CONVOY_SUMS_15
+#undef CONVOY_SUMS_18
+#undef CONVOY_TILES_3
+#undef CONVOY_TILES_5
+#undef CONVOY_TILES_6
+#undef CONVOY_TILES_7
+#undef CONVOY_TILES_9
+#undef CONVOY_TILES_13
+#undef CONVOY_TILES_15
+#undef CONVOY_TILES_18
 #undef CONVOY_TILE
 #undef CONVOY_WGMMA_CODE
 

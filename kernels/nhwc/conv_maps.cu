@@ -67,6 +67,9 @@ static cudaError_t launch_maps(const struct convoy_conv_shape *s, const struct c
                                cudaStream_t stream)
 {
     using tile = nhwc_maps_tile<GROUPS, ROWS, NT>;
+    static_assert(tile::OUTPUTS % SPLIT == 0, "each block of a divided reduction finishes as many outputs");
+    static_assert(tile::WEIGHT_BYTES % (16 * SHARE) == 0,
+                  "a block's part of the weights is whole pieces of 16 bytes");
     struct nhwc_job job = {};
     cudaError_t error = nhwc_describe(s, operands, NHWC_MAPS_DEPTH, tile::OUTPUTS, tile::MAPS, 0, &job);
     if (error != cudaSuccess)
