@@ -1,6 +1,7 @@
 /* Work in the background, for the thread sanitizer: what the work wrote is seen by the thread that served
  * meanwhile, each ring of the doorbell is served, and runs one after the other do not disturb each other. */
 #include "engine/worker/background.h"
+#include "tests/threads/check.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,14 +13,6 @@
 
 #define RUNS  2000
 #define RINGS 3
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 struct scene {
     int doorbell, ringer; /* connected sockets */

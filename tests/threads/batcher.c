@@ -8,6 +8,7 @@
 #include "server/batching/batcher.h"
 #include "engine/base/clock.h"
 #include "engine/base/wake_fd.h"
+#include "tests/threads/check.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,14 +29,6 @@
 #define DEVICES    2
 #define AWAY_US    30000 /* every third time until the next worker comes */
 #define HELD       3     /* runs that are committed together, by submitters of odd numbers */
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 struct image {
     struct convoy_item item;

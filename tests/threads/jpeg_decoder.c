@@ -10,6 +10,7 @@
 #include "engine/cuda/decode/jpeg_probe.h"
 #include "engine/cuda/decode/nvjpeg.h"
 #include "kernels/fit_images.h"
+#include "tests/threads/check.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,14 +26,6 @@
 #define ROWS   3
 #define WAIT_S 60
 #define CHECKS 500
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 /* ---- A device whose memory is the host's, and whose streams are done at once ---- */
 

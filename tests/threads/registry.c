@@ -2,6 +2,7 @@
  * changes its state and its labels. A view is whole: of one moment. */
 #include "server/models/registry.h"
 #include "server/repository/reconcile.h"
+#include "tests/threads/check.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,14 +11,6 @@
 
 #define READERS 4
 #define TURNS   400 /* of the control loop */
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static struct convoy_registry *registry;
 static const char *name;

@@ -2,6 +2,7 @@
  * evicts or asks meanwhile, and the bytes never pass the bound. */
 #include "server/inference/response_cache.h"
 #include "server/metrics/metrics_internal.h"
+#include "tests/threads/check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,14 +15,6 @@
 #define ROWS    2000  /* that there are: more than fit */
 #define BYTES   (256u << 10)
 #define OUTPUTS 10
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static struct convoy_response_cache *cache;
 static struct convoy_cache_metrics *counts;

@@ -1,6 +1,7 @@
 /* Regions of shared memory under many threads: a copy that has begun is of the object that was registered,
  * whichever thread unregisters meanwhile and whatever is opened then under the same descriptor. */
 #include "server/inference/shared_memory.h"
+#include "tests/threads/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +17,6 @@
 #define READERS 3
 #define COPIES  400 /* of each reader */
 #define BYTES   (256u << 10)
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static struct convoy_shared_memory *memory;
 static char ours[64], others[64]; /* objects: one is all 'x', the other all 'y' */

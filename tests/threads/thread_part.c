@@ -4,6 +4,7 @@
 #include "engine/base/shared_lock.h"
 #include "server/metrics/metrics_internal.h"
 #include "server/metrics/statistics.h"
+#include "tests/threads/check.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,14 +13,6 @@
 
 #define READERS 6
 #define ROUNDS  20000 /* of each reader */
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static struct convoy_shared_lock lock;
 static uint64_t twice[2]; /* under the lock: always equal */

@@ -2,6 +2,7 @@
  * whose numbers differ, and no thread is at work once a job has returned. */
 #include "engine/cpu/thread_team.h"
 #include "engine/cpu/threads.h"
+#include "tests/threads/check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,14 +14,6 @@
 #define THREADS 4
 #define JOBS    20000
 #define SHARES  9
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 struct job {
     pthread_mutex_t lock;
