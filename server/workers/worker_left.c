@@ -2,10 +2,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/workers/worker_exit_text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LABEL_BYTES (CONVOY_OF_BYTES + 32)
@@ -14,14 +14,6 @@
 static void make_label(const struct convoy_worker_settings *settings, char label[LABEL_BYTES])
 {
     snprintf(label, LABEL_BYTES, "ending %u of=%s", settings->device_index, settings->of);
-}
-
-void convoy_worker_exit_text(int status, char *text, size_t capacity)
-{
-    if (WIFSIGNALED(status))
-        snprintf(text, capacity, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else
-        snprintf(text, capacity, "exit status %d", WEXITSTATUS(status));
 }
 
 static void on_exit_of_left(void *context, int status)

@@ -36,7 +36,4 @@ void convoy_worker_left_adopt(struct convoy_worker_left *left, struct convoy_lin
                               const struct convoy_worker_settings *settings, convoy_worker_left_gone *gone,
                               void *context);
 
-/* How a process ended, for the log. status: as waitpid(2) tells it. */
-void convoy_worker_exit_text(int status, char *text, size_t capacity);
-
 #endif

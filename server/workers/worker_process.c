@@ -7,6 +7,7 @@
 #include "server/workers/process_ending.h"
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
+#include "server/workers/worker_exit_text.h"
 #include "server/workers/worker_label.h"
 
 #include <errno.h>
