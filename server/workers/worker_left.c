@@ -22,9 +22,8 @@ static void on_exit_of_left(void *context, int status)
     char text[64];
     convoy_worker_exit_text(status, text, sizeof text);
     left->exists = false;
-    left->gone_us = convoy_now_us();
     convoy_log(CONVOY_LOG_INFO, "the worker that was replaced is gone", CONVOY_INT("pid", left->pid),
-               CONVOY_STR("text", text), CONVOY_UINT("after_ms", (left->gone_us - left->since_us) / 1000));
+               CONVOY_STR("text", text), CONVOY_UINT("after_ms", (convoy_now_us() - left->since_us) / 1000));
     if (left->gone != NULL)
         left->gone(left->context);
 }
@@ -32,6 +31,7 @@ static void on_exit_of_left(void *context, int status)
 static void set(struct convoy_worker_left *left, pid_t pid, convoy_worker_left_gone *gone, void *context)
 {
     left->exists = true;
+    left->overdue = false;
     left->pid = pid;
     left->since_us = convoy_now_us();
     left->gone = gone;

@@ -21,7 +21,7 @@ struct convoy_worker_left {
     bool exists;
     pid_t pid;
     uint64_t since_us;
-    uint64_t gone_us; /* when the last one was dead; 0: there was none */
+    bool overdue; /* the supervisor's: its end is not waited for any more */
     convoy_worker_left_gone *gone;
     void *context;
 };

@@ -361,11 +361,17 @@ Test(supervisor_loading, a_model_that_kills_while_it_is_measured)
     cr_assert_str_eq(sent, "measure 1\nchannel\nload 1\n");
 }
 
+/* The process is the next one, beside the worker before. */
+static void comes_beside(void)
+{
+    process->left.exists = true;
+    process->left.since_us = convoy_now_us();
+}
+
 /* The worker before is gone, by the master's word. */
 static void left_is_gone(void)
 {
     process->left.exists = false;
-    process->left.gone_us = convoy_now_us();
     process->events->left_gone(process->context);
 }
 
@@ -374,7 +380,7 @@ Test(supervisor_ending, what_does_not_fit_beside_the_worker_before_is_loaded_whe
     struct convoy_model_record *a = add_model("a"), *b = add_model("b");
     load(a);
     load(b);
-    process->left.exists = true;
+    comes_beside();
     say_hello();
     say_measured(a, 3);
     say_measured(b, 3);
@@ -397,7 +403,7 @@ Test(supervisor_ending, a_model_that_is_not_measured_is_loaded_again_too)
 {
     struct convoy_model_record *a = add_model("a");
     load(a);
-    process->left.exists = true;
+    comes_beside();
     say_hello();
     say("{\"type\":\"loading\",\"model\":0}");
     say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
@@ -411,7 +417,7 @@ Test(supervisor_ending, while_models_are_measured_none_is_loaded)
 {
     load(add_model("a"));
     load(add_model("b"));
-    process->left.exists = true;
+    comes_beside();
     say_hello();
     sent[0] = '\0';
     left_is_gone();
@@ -432,7 +438,8 @@ Test(supervisor_ending, the_next_spare_comes_when_models_are_loaded_and_the_work
     load(a);
     load(b);
     process->spares.wanted = 1;
-    process->was_spare = process->left.exists = true;
+    process->was_spare = true;
+    comes_beside();
     say_hello();
     snprintf(supervisor->backend, sizeof supervisor->backend, "cuda");
     say_measured(a, 3);
@@ -454,7 +461,7 @@ Test(supervisor_ending, what_does_not_fit_at_all_fails_all_the_same)
 {
     struct convoy_model_record *a = add_model("a");
     load(a);
-    process->left.exists = true;
+    comes_beside();
     say_hello();
     say("{\"type\":\"loading\",\"model\":0}");
     left_is_gone(); /* while it is loaded */
@@ -465,6 +472,74 @@ Test(supervisor_ending, what_does_not_fit_at_all_fails_all_the_same)
     say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
     cr_assert_eq(a->state, CONVOY_MODEL_FAILED);
     cr_assert_null(strstr(sent + 1, "load"), "again and again");
+}
+
+/* The supervisor looks at it when it is ending for so long. */
+static void watch_after(uint64_t ending_us)
+{
+    process->heard_us = convoy_now_us();
+    process->left.since_us = process->heard_us - ending_us;
+    convoy_watch(&supervisor->watch);
+}
+
+Test(supervisor_ending, one_that_does_not_end_is_no_excuse_for_ever)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b");
+    uint64_t limit_us = convoy_supervisor_load_limit_us(config);
+    load(a);
+    load(b);
+    process->spares.wanted = 1;
+    process->was_spare = true;
+    comes_beside();
+    say_hello();
+    snprintf(supervisor->backend, sizeof supervisor->backend, "cuda");
+    say_measured(a, 3);
+    say_measured(b, 3);
+    say("{\"type\":\"attached\"}");
+    say_loaded(a);
+    say("{\"type\":\"memory\",\"weights\":1,\"workspace\":1,\"free\":8e10,\"total\":9e10}");
+    say("{\"type\":\"heartbeat\",\"phase\":\"running\"}");
+    say("{\"type\":\"loading\",\"model\":1}");
+    say("{\"type\":\"failed\",\"model\":1,\"reason\":\"no memory\"}");
+    sent[0] = '\0';
+    watch_after(limit_us / 2);
+    cr_assert_str_empty(sent);
+    watch_after(limit_us + 1);
+    cr_assert_str_eq(sent, "load beside 1\nmemory\n", "it is tried for the last time: %s", sent);
+    watch_after(limit_us + 1);
+    cr_assert_str_eq(sent, "load beside 1\nmemory\n", "once: %s", sent);
+    say("{\"type\":\"loading\",\"model\":1}");
+    say("{\"type\":\"failed\",\"model\":1,\"reason\":\"no memory\"}");
+    cr_assert_eq(b->state, CONVOY_MODEL_FAILED);
+    cr_assert_str_eq(sent, "load beside 1\nmemory\n", "again and again: %s", sent);
+    cr_assert(starts_spare(), "none is kept for as long as it is ending");
+}
+
+/* The front was stopped meanwhile. */
+Test(supervisor_ending, a_load_that_began_beside_it_is_excused_whatever_the_clock_says)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    comes_beside();
+    say_hello();
+    say("{\"type\":\"loading\",\"model\":0}");
+    left_is_gone();
+    atomic_store(&supervisor->turned_us, convoy_now_us() - 60000000);
+    convoy_watch(&supervisor->watch);
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING);
+}
+
+Test(supervisor_ending, a_load_that_began_when_it_was_gone_is_not_excused)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    comes_beside();
+    say_hello();
+    left_is_gone();
+    say("{\"type\":\"loading\",\"model\":0}");
+    say("{\"type\":\"failed\",\"model\":0,\"reason\":\"no memory\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_FAILED);
 }
 
 Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
@@ -552,6 +627,27 @@ Test(supervisor_adopt, what_the_worker_holds_is_not_loaded_again)
     cr_assert_not(convoy_supervisor_adopts(supervisor));
     say_loaded(c);
     cr_assert_eq(c->state, CONVOY_MODEL_READY);
+}
+
+/* Until it was told its new numbers, a LOAD would be for another model of the worker's. */
+Test(supervisor_adopt, nothing_is_loaded_before_the_worker_knows_the_numbers)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    start_adopting();
+    comes_beside();
+    say_hello();
+    left_is_gone();
+    cr_assert_str_empty(sent, "the one before is gone: %s", sent);
+    struct convoy_model_record *b = add_model("b");
+    load(b);
+    cr_assert_str_empty(sent, "a model is added: %s", sent);
+    say_held(a, 1, NULL);
+    say("{\"type\":\"adopted\"}");
+    cr_assert_str_eq(sent, "keep 1=0\nchannel\nload 1\n", "%s", sent);
+    say("{\"type\":\"attached\"}");
+    say_loaded(b);
+    cr_assert_eq(b->state, CONVOY_MODEL_READY);
 }
 
 Test(supervisor_adopt, a_number_is_given_once)
