@@ -21,6 +21,8 @@ struct convoy_registry *registry;
 struct convoy_supervisor *supervisor;
 struct convoy_link *master;
 uv_loop_t loop;
+int answers;
+float outputs[2];
 static struct folder folder;
 static int master_end;
 static bool measures; /* models were measured: whether they are loaded beside others counts */
@@ -260,4 +262,46 @@ void left_is_gone(void)
 {
     process->left.exists = false;
     process->events->left_gone(process->context);
+}
+
+void say_answer(const struct convoy_model_record *model, const char *files, const char *values)
+{
+    char line[500];
+    snprintf(line, sizeof line,
+             "{\"type\":\"loaded\",\"model\":%u,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"name\":\"y\",\"elements\":2}],\"files\":\"%s\","
+             "\"canary\":{\"finite\":%s,\"values\":[%s],\"ranges\":[4,4]}}",
+             model->number, files, strstr(values, "null") == NULL ? "true" : "false", values);
+    say(line);
+}
+
+void expect_killed(const char *reason)
+{
+    cr_assert_not_null(killed_for, "the worker lives");
+    cr_assert_str_eq(killed_for, reason);
+}
+
+static void on_done(struct convoy_item *item)
+{
+    (void)item;
+    answers++;
+}
+
+struct convoy_item *submit_item(struct convoy_model_record *model)
+{
+    static uint8_t row[3 * 2 * 2];
+    static struct convoy_item_group group;
+    static struct convoy_item item;
+    struct convoy_batcher *batcher = convoy_supervisor_batcher(supervisor);
+    uint64_t wait_us;
+    group = (struct convoy_item_group){.deadline_us = UINT64_MAX};
+    item = (struct convoy_item){.model = model,
+                                .group = &group,
+                                .outputs = outputs,
+                                .source = row,
+                                .source_bytes = sizeof row,
+                                .done = on_done};
+    cr_assert_eq(convoy_batcher_admit(batcher, model, 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us), 0);
+    convoy_batcher_submit(batcher, (struct convoy_item *[]){&item}, 1);
+    return &item;
 }

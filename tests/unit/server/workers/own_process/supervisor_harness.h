@@ -45,6 +45,15 @@ void say_measured(const struct convoy_model_record *model, int channels);
 void say_loaded_rows(const struct convoy_model_record *model, int channels);
 void say_loaded(const struct convoy_model_record *model);
 
+/* LOADED with an answer of two numbers, read from these files. */
+void say_answer(const struct convoy_model_record *model, const char *files, const char *values);
+
+/* An image for the model. The next one takes its record. */
+struct convoy_item *submit_item(struct convoy_model_record *model);
+extern int answers;      /* that the image got */
+extern float outputs[2]; /* of the image */
+
+void expect_killed(const char *reason);
 /* Turns the loop until that was sent. */
 void until_sent(const char *what);
 /* Turns the loop until a process runs again. */
