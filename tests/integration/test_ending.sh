@@ -82,7 +82,7 @@ echo "A second one that dies meanwhile waits for the first to be gone."
 hold "$next" second
 kill -KILL "$next"
 until_true 20 ends "$next" || fail "it lives"
-curl -sS -o "$work/waits" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status" &
+curl -sS -o "$work/waits" -w '%{http_code}' --data-binary @$image "$url/classify?timeout_ms=60000" >"$work/status" &
 request=$!
 in_use() { [ "$(sample convoyd_slots_in_use)" -ge 1 ]; }
 until_true 20 in_use || fail "the request does not wait"
