@@ -93,10 +93,12 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
         failed = check_code(&properties, error);
     if (!failed)
         failed = make_marks(device, error);
-    if (!failed && options->opened != NULL)
+    if (!failed && options->opened != NULL) {
         failed = convoy_cuda_memory(device, &memory, error);
-    if (!failed && options->opened != NULL)
-        options->opened(options->context, &memory); /* what was slow is done; what follows is to be of now */
+        if (!failed)
+            options->opened(options->context,
+                            &memory); /* what was slow is done; what follows is to be of now */
+    }
     if (!failed)
         failed = convoy_cuda_cache_open(&device->cache, &device->gpu, options->cache_dir, properties.name,
                                         driver, error);

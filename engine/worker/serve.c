@@ -192,14 +192,13 @@ static void attach(struct convoy_worker *worker, const cJSON *command)
     struct convoy_channel_size size = {.slots = (uint32_t)convoy_worker_number(command, "slots"),
                                        .input_bytes = convoy_worker_number(command, "input_bytes"),
                                        .output_bytes = convoy_worker_number(command, "output_bytes")};
-    uint64_t turn = convoy_worker_number(command, "turn");
     if (worker->attached)
         return;
     if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL, &size, &error) != 0 ||
         worker->device.backend->attach(worker->device.device, worker->channel.base, worker->channel.bytes,
                                        &error) != 0)
         convoy_worker_lose_device(worker, &error);
-    worker->channel.turn = turn == 1;
+    worker->channel.turn = convoy_worker_number(command, "turn") == 1;
     worker->attached = true;
     cJSON *answer = cJSON_CreateObject();
     cJSON_AddStringToObject(answer, "type", "attached");

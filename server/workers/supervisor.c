@@ -23,6 +23,7 @@ static void start_worker(struct device_worker *worker)
     struct convoy_error error;
     worker->attached = worker->said_hello = worker->serving = worker->completed = worker->distrusted = false;
     worker->loading = NO_MODEL;
+    worker->excused = false;
     worker->free_bytes = 0;
     memset(worker->answered, 0, CONVOY_MAX_MODELS * sizeof *worker->answered);
     memset(worker->asked, 0, CONVOY_MAX_MODELS * sizeof *worker->asked);
@@ -194,6 +195,7 @@ static void on_message(void *context, struct convoy_worker_process *process,
     case CONVOY_WORKER_LOADING:
         worker->loading = (int)message->model;
         worker->loading_us = convoy_now_us();
+        worker->excused = worker->process.left.exists;
         break;
     case CONVOY_WORKER_MEASURED:
         worker->loading = NO_MODEL;

@@ -1,8 +1,10 @@
 #include "server/workers/supervisor_internal.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 
-/* What the worker that is ending has on the device is not given back yet. */
+/* The ending worker may still hold as much as the next one needs, so more than half must be free. The spare
+ * saw this number when it opened the device: it says nothing of what was taken since. */
 static bool has_room_for_next(uint64_t free_bytes, uint64_t total_bytes)
 {
     return free_bytes > total_bytes / 2;
@@ -29,22 +31,22 @@ bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_mod
                            const char *reason)
 {
     const struct convoy_worker_left *left = &worker->process.left;
-    if (!left->exists && (left->gone_us == 0 || worker->loading_us > left->gone_us))
+    if (left->exists ? left->overdue : !worker->excused)
         return false;
     say(worker, model, reason);
     if (!left->exists) { /* it went while the model was loaded */
-        worker->loading_us = left->gone_us + 1;
+        worker->excused = false;
         convoy_loading_send(worker, model, UNSENT_LOAD_BESIDE);
     }
     return true;
 }
 
-void convoy_ending_gone(void *context)
+/* One that is adopted knows models under the numbers of the front before. All are sent when it is done. */
+static void load_waiting(struct device_worker *worker)
 {
-    struct device_worker *worker = context;
     const struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_registry *registry = supervisor->registry;
-    if (supervisor->stopped != NULL || !worker->process.running || !worker->said_hello)
+    if (supervisor->stopped != NULL || !worker->process.running || !worker->said_hello || worker->adopting)
         return;
     bool measures = supervisor->measurer != NULL && !supervisor->sized; /* nothing is loaded before */
     for (uint32_t i = 0; !measures && i < convoy_registry_count(registry); i++) {
@@ -54,4 +56,23 @@ void convoy_ending_gone(void *context)
             convoy_loading_send(worker, model, UNSENT_LOAD_BESIDE);
     }
     (void)convoy_worker_process_send(&worker->process, convoy_worker_command_memory());
+}
+
+void convoy_ending_gone(void *context)
+{
+    load_waiting(context);
+}
+
+void convoy_ending_watch(struct device_worker *worker, uint64_t now)
+{
+    struct convoy_worker_left *left = &worker->process.left;
+    uint64_t limit_us = convoy_supervisor_load_limit_us(worker->supervisor->config);
+    if (!left->exists || left->overdue || now - left->since_us <= limit_us)
+        return;
+    left->overdue = true;
+    convoy_log(CONVOY_LOG_WARNING, "the worker that was replaced does not end",
+               CONVOY_STR("device", worker->device), CONVOY_INT("pid", left->pid),
+               CONVOY_UINT("waited_ms", (now - left->since_us) / 1000),
+               CONVOY_UINT("limit_ms", limit_us / 1000));
+    load_waiting(worker); /* what fails from now on has no excuse */
 }

@@ -84,6 +84,7 @@ struct device_worker {
     uint32_t decoder_deaths; /* deaths while preparing it, in a row */
     int loading;             /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;     /* since when */
+    bool excused;            /* its loading began beside a process that was ending, and did not fail since */
     uint64_t free_bytes;     /* of its device's memory, as this process reported last */
     uint64_t health_us;      /* when its device's health came last; 0: what came is not shown any more */
     uint64_t xids;           /* that this process reported so far */
@@ -358,9 +359,13 @@ bool convoy_ending_may_leave(void *context, const struct convoy_worker_process *
  * loaded. */
 void convoy_ending_gone(void *context);
 /* FAILED came. Whether that is no answer, because the model was to be loaded beside a process that is ending:
- * it is asked for again when that one is gone. A worker that fails again has no excuse. */
+ * it is asked for again when that one is gone. A worker that fails again has no excuse, nor is a process that
+ * is overdue one. */
 bool convoy_ending_excuses(struct device_worker *worker, const struct convoy_model_record *model,
                            const char *reason);
+/* Every CONVOY_WATCH_MS. A process that is ending for longer than a model may be loaded is overdue: the log
+ * says so once, models that wait for its end are asked for for the last time, and spares start beside it. */
+void convoy_ending_watch(struct device_worker *worker, uint64_t now);
 
 /* ---- supervisor_stop.c: every worker is told to exit, and killed when it does not ---- */
 

@@ -286,7 +286,8 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
         worker->kept[model->number] = (struct kept_answer){0};
         if (!here && worker->slots != NULL)
             convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
-        else if (here && worker->process.running && worker->said_hello)
+        else if (here && worker->process.running && worker->said_hello &&
+                 !worker->adopting) /* else convoy_loading_begin() asks for it, when numbers mean the same */
             send_load(worker, model, true);
     }
     if (!has_place || (supervisor->placed && convoy_placement_check(supervisor, model, &error) != 0))

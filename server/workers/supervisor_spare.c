@@ -20,12 +20,14 @@ static bool has_loaded_all(const struct device_worker *worker)
 }
 
 /* Not while kernels are timed, which opening a device may disturb, nor while the worker starts or another
- * process ends. Behind one that was a spare the next one comes when its models are loaded: an image that
- * kills workers kills several, until it is found. */
+ * process ends, which is waited for until it is overdue. Behind one that was a spare the next one comes when
+ * its models are loaded: an image that kills workers kills several, until it is found. */
 static bool is_quiet(const struct device_worker *worker, uint64_t now)
 {
+    const struct convoy_worker_left *left = &worker->process.left;
     return worker->up && has_loaded_all(worker) && !worker->preparing && !worker->adopting &&
-           !worker->process.left.exists && (worker->process.was_spare || now - worker->up_us > SERVED_US) &&
+           (!left->exists || left->overdue) &&
+           (worker->process.was_spare || now - worker->up_us > SERVED_US) &&
            strcmp(worker->phase, "running") == 0;
 }
 

@@ -63,6 +63,7 @@ void convoy_watch(uv_timer_t *timer)
                 convoy_worker_slots_forgive(worker->slots);
         } else if (supervisor->stopped == NULL) {
             check_worker(worker, now);
+            convoy_ending_watch(worker, now);
         }
     }
     if (supervisor->stopped != NULL)

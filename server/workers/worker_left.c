@@ -2,10 +2,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/workers/worker_exit_text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LABEL_BYTES (CONVOY_OF_BYTES + 32)
@@ -16,23 +16,14 @@ static void make_label(const struct convoy_worker_settings *settings, char label
     snprintf(label, LABEL_BYTES, "ending %u of=%s", settings->device_index, settings->of);
 }
 
-void convoy_worker_exit_text(int status, char *text, size_t capacity)
-{
-    if (WIFSIGNALED(status))
-        snprintf(text, capacity, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else
-        snprintf(text, capacity, "exit status %d", WEXITSTATUS(status));
-}
-
 static void on_exit_of_left(void *context, int status)
 {
     struct convoy_worker_left *left = context;
     char text[64];
     convoy_worker_exit_text(status, text, sizeof text);
     left->exists = false;
-    left->gone_us = convoy_now_us();
     convoy_log(CONVOY_LOG_INFO, "the worker that was replaced is gone", CONVOY_INT("pid", left->pid),
-               CONVOY_STR("text", text), CONVOY_UINT("after_ms", (left->gone_us - left->since_us) / 1000));
+               CONVOY_STR("text", text), CONVOY_UINT("after_ms", (convoy_now_us() - left->since_us) / 1000));
     if (left->gone != NULL)
         left->gone(left->context);
 }
@@ -40,6 +31,7 @@ static void on_exit_of_left(void *context, int status)
 static void set(struct convoy_worker_left *left, pid_t pid, convoy_worker_left_gone *gone, void *context)
 {
     left->exists = true;
+    left->overdue = false;
     left->pid = pid;
     left->since_us = convoy_now_us();
     left->gone = gone;

@@ -21,7 +21,7 @@ struct convoy_worker_left {
     bool exists;
     pid_t pid;
     uint64_t since_us;
-    uint64_t gone_us; /* when the last one was dead; 0: there was none */
+    bool overdue; /* the supervisor's: its end is not waited for any more */
     convoy_worker_left_gone *gone;
     void *context;
 };
@@ -35,8 +35,5 @@ void convoy_worker_left_begin(struct convoy_worker_left *left, struct convoy_lin
 void convoy_worker_left_adopt(struct convoy_worker_left *left, struct convoy_link *link,
                               const struct convoy_worker_settings *settings, convoy_worker_left_gone *gone,
                               void *context);
-
-/* How a process ended, for the log. status: as waitpid(2) tells it. */
-void convoy_worker_exit_text(int status, char *text, size_t capacity);
 
 #endif

@@ -7,6 +7,7 @@
 #include "server/workers/process_ending.h"
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
+#include "server/workers/worker_exit_text.h"
 #include "server/workers/worker_label.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 #define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
 #define LOOK_MS    2          /* how often it is looked whether a process that was killed is ending */
-#define LOOK_US    10000000u  /* and for how long: then its exit is waited for */
+#define LOOK_US    10000000u  /* and for how long, if no other is ending: then its exit is waited for */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
                                   const struct convoy_worker_settings *settings, uint32_t model_count,
@@ -213,6 +214,8 @@ static void on_look(uv_timer_t *timer)
 {
     struct convoy_worker_process *process = timer->data;
     enum convoy_process_ending state = CONVOY_PROCESS_RUNS;
+    if (process->left.exists) /* one at a time: this one's turn comes when that one is gone */
+        process->look_until_us = convoy_now_us() + LOOK_US;
     if (process->events->may_leave(process->context, process))
         state = convoy_process_ending(process->pid);
     if (state == CONVOY_PROCESS_ENDS) {

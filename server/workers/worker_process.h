@@ -59,13 +59,13 @@ struct convoy_worker_process {
     uv_poll_t doorbell;
     uv_idle_t brief_wait; /* active while the next ring is expected soon (brief_wait.h) */
     uint64_t rang_us;     /* when the doorbell rang last */
-    bool exited,
-        ended; /* exited: waited for, or left; ended: its socket was read to its end, or is read no more */
-    bool left_early; /* it was left before it was dead */
+    bool exited;          /* it was waited for, or left */
+    bool ended;           /* its socket was read to its end, or is read no more */
+    bool left_early;      /* it was left before it was dead */
     bool was_spare;
-    uv_timer_t look; /* active while it was killed and is not dead: is it ending? */
-    uint64_t look_until_us;
-    int exit_status; /* as waitpid(2) tells it */
+    uv_timer_t look;        /* active while it was killed and is not dead: is it ending? */
+    uint64_t look_until_us; /* moves on while another one is ending */
+    int exit_status;        /* as waitpid(2) tells it */
     int open_handles;
     struct convoy_line_reader lines; /* from the control socket */
 };

@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/workers/worker_arguments.h"
+#include "server/workers/worker_exit_text.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LABEL         "spare" /* no front adopts it */
@@ -75,17 +75,16 @@ static void read_reason(const struct convoy_worker_spare *spare, char reason[REA
 static void on_exit_of_spare(void *context, int status)
 {
     struct convoy_worker_spare *spare = context;
-    char reason[REASON_BYTES];
+    char reason[REASON_BYTES], text[64];
     read_reason(spare, reason);
+    convoy_worker_exit_text(status, text, sizeof text);
     close_all((const int[]){spare->control, spare->doorbell}, 2);
     forget(spare);
     if (convoy_now_us() - spare->started_us > LIVED_US)
         spare->failures = 0;
     failed(spare);
     convoy_log(CONVOY_LOG_WARNING, "a spare worker ended", CONVOY_INT("pid", spare->pid),
-               CONVOY_INT(WIFSIGNALED(status) ? "signal" : "exit_status",
-                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)),
-               CONVOY_STR("reason", reason));
+               CONVOY_STR("text", text), CONVOY_STR("reason", reason));
 }
 
 /* fds: as convoy_link_start() takes them; all are to be closed here. */

@@ -12,7 +12,10 @@ cp -r models/cifar10-convnet "$work/models/"
 "$python" tests/tools/solid_png.py "$work/poison.png" 250 0 250
 configure models="\"$work/models\"" backend='"cuda"' tune='"off"' worker='{"spares": 2, "canary_ms": 0}'
 
-spares() { pgrep -P "$daemon" convoy-spare; }
+# Those that live, in the order in which they were started and take a worker's place.
+spares() {
+  sed -n 's/.*msg="a spare worker was started" pid=\([0-9]*\).*/\1/p' "$work/log" | grep -Fx -f <(pgrep -P "$daemon" convoy-spare) || true
+}
 both_wait() { [ "$(spares | wc -l)" = 2 ]; }
 two_spares() { until_true 60 both_wait || fail "spares: $(spares)"; }
 ends() { [ ! -d "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"; }
@@ -79,7 +82,7 @@ echo "A second one that dies meanwhile waits for the first to be gone."
 hold "$next" second
 kill -KILL "$next"
 until_true 20 ends "$next" || fail "it lives"
-curl -sS -o "$work/waits" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status" &
+curl -sS -o "$work/waits" -w '%{http_code}' --data-binary @$image "$url/classify?timeout_ms=60000" >"$work/status" &
 request=$!
 in_use() { [ "$(sample convoyd_slots_in_use)" -ge 1 ]; }
 until_true 20 in_use || fail "the request does not wait"

@@ -69,7 +69,7 @@ spare=$(spares)
 
 echo "A spare that dies: the worker goes on, which a start of its own replaces."
 kill -KILL "$spare"
-until_true 20 logged 1 'a spare worker ended.*signal=9' || fail "its end is not told"
+until_true 20 logged 1 'a spare worker ended.*signal 9' || fail "its end is not told"
 [ -z "$(spares || true)" ] || fail "there is a spare at once"
 new_worker() { [ -n "$(workers)" ] && [ "$(workers)" != "$worker" ]; }
 kill -KILL "$worker"
@@ -120,7 +120,7 @@ if [ -n "$emulated" ]; then
   worker=$(workers)
   touch "$work/lost"
   kill -KILL "$(spares)"
-  until_true 30 logged 1 'a spare worker ended.*exit_status=3 reason="cuda' || fail "it does not say why"
+  until_true 30 logged 1 'a spare worker ended.*exit status 3" reason="cuda' || fail "it does not say why"
   rm "$work/lost"
   is_worker "$worker" || fail "the worker is another: $(workers)"
   classified
