@@ -27,7 +27,6 @@ struct convoy_form {
     struct convoy_request *request;
     enum convoy_form_kind kind;
     bool compressed; /* until it is unpacked */
-    size_t packed;   /* bytes that came, where they were compressed; else 0 */
     uint64_t max_pixels;
     size_t most, count;
     struct convoy_part *parts;
@@ -40,14 +39,6 @@ struct convoy_form {
                   else 0 */
     char boundary[CONVOY_BOUNDARY_MAX + 1];
 };
-
-static void unpack(struct convoy_form *form)
-{
-    size_t packed = form->request->body_length;
-    form->code = convoy_unpack(form->request, &form->error);
-    if (form->code == 0)
-        form->packed = packed;
-}
 
 static void split(struct convoy_form *form)
 {
@@ -81,8 +72,8 @@ static void measure(struct convoy_form *form)
             CONVOY_LAYOUT_ENCODED, &(struct convoy_sample){.part = form->parts[i]}, form->max_pixels);
         pixels += form->sizes[i].pixels;
     }
-    if (form->packed > 0)
-        form->code = convoy_unpack_check_pixels(pixels, form->packed, &form->error);
+    if (form->request->packed > 0)
+        form->code = convoy_unpack_check_pixels(pixels, form->request->packed, &form->error);
 }
 
 static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
@@ -92,7 +83,7 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
     (void)index;
     if (!convoy_suspension_stopping(&form->suspension)) {
         if (form->compressed)
-            unpack(form);
+            form->code = convoy_unpack(form->request, &form->error);
         if (form->code == 0)
             split(form);
         measure(form);

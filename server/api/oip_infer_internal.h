@@ -36,7 +36,6 @@ struct convoy_oip_infer {
     enum convoy_infer_form form;
     enum convoy_image_decoder decoder; /* unless the header says another */
     size_t tensor_counted;
-    size_t packed;                    /* bytes of the body that came; 0: it was not compressed */
     struct convoy_sample_size *sizes; /* of each image; NULL: not known */
     struct convoy_tensor_request tensors;
     int code;         /* of the step that failed */

@@ -19,15 +19,6 @@
 #define INLINE_JSON   (32u * 1024)
 #define INLINE_TENSOR (1024u * 1024)
 #define INLINE_IMAGES (256u * 1024)
-/* What came in place of what it unpacks to. */
-static int unpack(struct convoy_oip_infer *infer)
-{
-    size_t packed = infer->request->body_length;
-    int code = convoy_unpack(infer->request, &infer->error);
-    if (code == 0)
-        infer->packed = packed;
-    return code;
-}
 
 static int read_header(struct convoy_oip_infer *infer)
 {
@@ -93,14 +84,15 @@ static int measure(struct convoy_oip_infer *infer)
         infer->sizes[i] = convoy_sample_measure(CONVOY_LAYOUT_ENCODED, &sample, max_pixels);
         sum += infer->sizes[i].pixels;
     }
-    return infer->packed > 0 ? convoy_unpack_check_pixels(sum, infer->packed, &infer->error) : 0;
+    size_t packed = infer->request->packed;
+    return packed > 0 ? convoy_unpack_check_pixels(sum, packed, &infer->error) : 0;
 }
 
 static void take_step(struct convoy_oip_infer *infer)
 {
     switch (infer->step) {
     case CONVOY_OIP_INFER_UNPACK:
-        infer->code = unpack(infer);
+        infer->code = convoy_unpack(infer->request, &infer->error);
         break;
     case CONVOY_OIP_INFER_HEADER:
         infer->code = read_header(infer);
