@@ -12,6 +12,7 @@ image.
 
 import os
 import pathlib
+import select
 import signal
 import sys
 import time
@@ -27,11 +28,19 @@ def refuses(url):
     return False
 
 
-def wait_for(connection, name, wanted):
+def early(accepted):
+    """What came on connections whose images cannot have been answered yet: their numbers, and the bytes; with them the numbers of
+    those whose requests the daemon has not read."""
+    readable = select.select([connection.socket for connection in accepted], [], [], 0)[0]
+    came = [(i, c.socket.recv(4096)) for i, c in enumerate(accepted) if c.socket in readable]
+    return f"came: {came}, not read: {[i for i, c in enumerate(accepted) if c.unread_by_server() != 0]}"
+
+
+def wait_for(connection, name, wanted, accepted):
     """Until the sum of the samples whose line begins with NAME is that."""
     found, end = None, time.monotonic() + 10
     while found != wanted:
-        assert time.monotonic() < end, f"{name} is {found}, not {wanted}"
+        assert time.monotonic() < end, f"{name} is {found}, not {wanted}; {early(accepted)}"
         connection.ask("GET", "/metrics")
         lines = connection.answer().body.decode().splitlines()
         found = sum(int(line.split()[-1]) for line in lines if line.startswith(name))
@@ -48,10 +57,10 @@ def main():
     # Accepted is what has its place: one image in the slot, which has left, the others in the queue.
     for connection in accepted[:1]:
         connection.ask("POST", "/classify", image)
-        wait_for(kept[0], "convoyd_slots_in_use", 1)
+        wait_for(kept[0], "convoyd_slots_in_use", 1, accepted)
     for connection in accepted[1:]:
         connection.ask("POST", "/classify", image)
-    wait_for(kept[0], "convoyd_queue_images{", max(count - 1, 0))
+    wait_for(kept[0], "convoyd_queue_images{", max(count - 1, 0), accepted)
     os.kill(daemon, signal.SIGTERM)
     end = time.monotonic() + 10
     while not refuses(url):

@@ -34,9 +34,20 @@ class Connection:
             self.socket.bind((source, 0))
         self.socket.settimeout(PATIENCE_S)
         self.socket.connect((parts.hostname, parts.port))
-        self.ports = [end[1] for end in (self.socket.getsockname(), self.socket.getpeername())]
+        self.ports = self._both_ports()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = b""
+
+    def _both_ports(self):
+        """Ours and the server's. Without a server there is none, though connect() succeeded: when the connection was reset at
+        once, and when the kernel gave our end the port that the server had left, and connected it to itself."""
+        try:
+            ours, theirs = self.socket.getsockname(), self.socket.getpeername()
+        except OSError as error:
+            raise ConnectionResetError(str(error)) from error
+        if ours == theirs:
+            raise ConnectionRefusedError("the socket is connected to itself")
+        return ours[1], theirs[1]
 
     def __enter__(self):
         return self
