@@ -69,10 +69,12 @@ stays() {
   curl -sS -o "$work/stays$1" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status$1" &
   stay+=($!)
 }
-one_runs() { [ "$(sample convoyd_slots_in_use)" = 1 ]; }
+one_came() { [ "$(sample convoyd_slots_in_use)" = 1 ]; }
+none_waits() { [ "$(queued)" = 0 ]; } # until the slot has left others join it
 two_wait() { [ "$(queued)" = 2 ]; }
 stays 1
-until_true 10 one_runs || fail "none runs"
+until_true 10 one_came || fail "the first does not reach a slot"
+until_true 10 none_waits || fail "none runs"
 stays 2
 stays 3
 until_true 10 two_wait || fail "$(queued) wait"
@@ -298,7 +300,8 @@ start --backend null --config "$work/config.json"
 stand_still "$(workers)"
 curl -sS -o /dev/null --data-binary @$image "$url/classify" & # the worker has it, and stands still
 first=$!
-until_true 10 one_runs || fail "none runs"
+until_true 10 one_came || fail "the first does not reach a slot"
+until_true 10 none_waits || fail "none runs"
 "$python" - "$url" $image $slower <<'PYTHON' || fail "see above"
 import sys, time
 sys.path.insert(0, "tests/tools")

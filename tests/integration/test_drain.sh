@@ -42,7 +42,7 @@ until_true 5 no_orphan "$worker" || fail "the worker lives on"
 [ "$(status_of "$url/v2/health/live")" = 000 ] || fail "the port is still listened on"
 
 echo "Accepted requests are answered after the socket is closed, new ones on kept connections get 503."
-configure 'default_model="cifar10-convnet"' 'timeout_ms=60000' 'batching={"max_batch": 1}' 'worker={"slots": 1, "streams": 1}'
+configure 'default_model="cifar10-convnet"' 'timeout_ms=60000' 'worker={"slots": 1, "streams": 1}'
 start --backend null --config "$work/config.json"
 worker=$(workers)
 stand_still "$worker"

@@ -53,6 +53,7 @@ two_images() {
     curl -sS -o "$work/answer$slot" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status$slot" &
     sent+=($!)
     until_true 10 slots $slot || fail "image $slot does not reach a slot"
+    [ $slot = 2 ] || until_true 10 queue 0 || fail "image $slot does not leave" # until it has, another joins it in its slot
   done
   until_true 10 queue "$1" || fail "not $1 in the queue"
   kill -CONT "$worker"

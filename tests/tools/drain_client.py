@@ -54,10 +54,11 @@ def main():
         connection.ask("GET", "/v2")
         assert connection.answer().status == 200
     accepted = [Connection(url) for _ in range(count)]
-    # Accepted is what has its place: one image in the slot, which has left, the others in the queue.
+    # Accepted is what has its place: one image in the slot, which has left before others could join it there, those in the queue.
     for connection in accepted[:1]:
         connection.ask("POST", "/classify", image)
         wait_for(kept[0], "convoyd_slots_in_use", 1, accepted)
+        wait_for(kept[0], "convoyd_queue_images{", 0, accepted)
     for connection in accepted[1:]:
         connection.ask("POST", "/classify", image)
     wait_for(kept[0], "convoyd_queue_images{", max(count - 1, 0), accepted)
