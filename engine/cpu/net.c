@@ -1,8 +1,8 @@
 #include "engine/cpu/net.h"
 #include "engine/cpu/check.h"
+#include "engine/cpu/openmp.h"
 #include "engine/cpu/plan_set.h"
 #include "engine/cpu/rows.h"
-#include "engine/cpu/threads.h"
 #include "engine/cpu/work.h"
 #include "engine/describe.h"
 
