@@ -45,11 +45,17 @@ Test(wait_word, a_wait_that_ends_asleep_halves_the_time_to_spin)
     cr_assert_eq(wanted, CONVOY_CPU_SPIN_LEAST_NS);
 }
 
+/* About every microsecond, so that most waits begin before a change and see it while they spin. */
 static void *set_again_and_again(void *context)
 {
     struct pair *pair = context;
-    for (uint32_t value = 1; !atomic_load(&pair->stop); value++)
+    uint64_t next_ns = convoy_now_ns();
+    for (uint32_t value = 1; !atomic_load(&pair->stop); value++) {
+        while (convoy_now_ns() < next_ns)
+            ;
         convoy_cpu_wait_word_set(&pair->ours, value);
+        next_ns = convoy_now_ns() + 1000;
+    }
     return NULL;
 }
 
