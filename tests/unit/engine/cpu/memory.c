@@ -41,8 +41,3 @@ Test(memory, large_memory_has_huge_pages_small_has_not)
         free(memory);
     }
 }
-
-Test(memory, too_much_is_refused)
-{
-    cr_assert_null(convoy_cpu_allocate((size_t)1 << 60));
-}
