@@ -1,12 +1,8 @@
 /* The CPU backend: oneDNN behind engine/backend.h. Jobs wait in a queue and the oldest runs inside collect(),
- * on the worker's thread and the team's or OpenMP's.
- *
- * Idle OpenMP threads spin for a while by default and would take the core on which the front decodes: the
- * worker says in the environment how long (engine/worker/openmp.h) before it loads this module.
- */
+ * on the worker's thread and those of one of two teams (thread_team.h, openmp.h). */
 #include "engine/cpu/check.h"
 #include "engine/cpu/net.h"
-#include "engine/cpu/threads.h"
+#include "engine/cpu/openmp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -56,6 +52,7 @@ static void cpu_close(struct convoy_device *device)
     if (device == NULL)
         return;
     convoy_cpu_thread_team_stop(device->team);
+    convoy_cpu_openmp_stop();
     dnnl_stream_destroy(device->stream);
     dnnl_engine_destroy(device->engine);
     free(device);

@@ -2,6 +2,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
 #include "engine/cpu/check.h"
+#include "engine/cpu/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
     }
     struct convoy_cpu_constant *entry = &constants->entries[constants->count];
     *entry = (struct convoy_cpu_constant){.source = source, .from = *from, .to = *to};
-    entry->data = aligned_alloc(64, bytes);
+    entry->data = convoy_cpu_allocate(bytes);
     if (entry->data == NULL)
         return convoy_cpu_no_memory(error, node, "weights", bytes);
     if (dnnl_memory_desc_equal(from, to)) {

@@ -2,9 +2,9 @@
 
 #include "engine/cpu/layouts.h"
 #include "engine/cpu/lower_internal.h"
+#include "engine/cpu/openmp.h"
 #include "engine/cpu/posts.h"
 #include "engine/cpu/reps.h"
-#include "engine/cpu/threads.h"
 #include "engine/cpu/work.h"
 
 #include <errno.h>

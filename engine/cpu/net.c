@@ -1,8 +1,8 @@
 #include "engine/cpu/net.h"
 #include "engine/cpu/check.h"
+#include "engine/cpu/openmp.h"
 #include "engine/cpu/plan_set.h"
 #include "engine/cpu/rows.h"
-#include "engine/cpu/threads.h"
 #include "engine/cpu/work.h"
 #include "engine/describe.h"
 
@@ -105,8 +105,7 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
     return 0;
 }
 
-/* One or all, nothing between: OpenMP ends and starts threads when the size of its team changes, but keeps a
- * team that is not used for a while. */
+/* One or all, nothing between. */
 static int threads_for(const struct convoy_graph *graph, int64_t rows, int threads)
 {
     double work = 0; /* huge networks would overflow an integer */

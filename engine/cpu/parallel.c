@@ -1,5 +1,5 @@
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/threads.h"
+#include "engine/cpu/openmp.h"
 
 #define GRAIN 16 /* of floats: a cache line that two threads write is slow */
 

@@ -1,8 +1,8 @@
 #include "engine/cpu/plan.h"
 #include "engine/cpu/check.h"
+#include "engine/cpu/openmp.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/swish.h"
-#include "engine/cpu/threads.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,7 @@
 #include "engine/cpu/plan_set.h"
 #include "engine/cpu/check.h"
-#include "engine/cpu/threads.h"
+#include "engine/cpu/memory.h"
+#include "engine/cpu/openmp.h"
 
 #include <stdlib.h>
 
@@ -32,8 +33,8 @@ int convoy_cpu_plan_set_finish(struct convoy_cpu_plan_set *set, dnnl_engine_t en
         scratch = set->buckets[i].scratch_bytes > scratch ? set->buckets[i].scratch_bytes : scratch;
     }
     scratch = (scratch + 63) / 64 * 64;
-    set->arena = aligned_alloc(64, arena);
-    set->scratch = aligned_alloc(64, scratch);
+    set->arena = convoy_cpu_allocate(arena);
+    set->scratch = convoy_cpu_allocate(scratch);
     if (set->arena == NULL || set->scratch == NULL)
         return convoy_cpu_no_memory(error, "input", "activations", arena + scratch);
     for (int i = 0; i < set->bucket_count; i++) {

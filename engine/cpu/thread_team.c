@@ -1,5 +1,5 @@
 #include "engine/cpu/thread_team.h"
-#include "engine/cpu/threads.h"
+#include "engine/cpu/openmp.h"
 
 #include <errno.h>
 #include <pthread.h>

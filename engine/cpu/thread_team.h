@@ -1,8 +1,8 @@
 /* A team of threads that sleep until there is a job for all of them.
  *
- * OpenMP's team, which oneDNN computes with, synchronises at every primitive: each time a sleeping thread has
- * to wake up, or a core has to spin. This team wakes up once for a batch. Its threads take images from the
- * batch at their own pace, so a thread that loses its core to the front delays no other. */
+ * The team of openmp.h, which oneDNN computes with, synchronises at every primitive: each time a sleeping
+ * thread has to wake up, or a core has to spin. This team wakes up once for a batch. Its threads take images
+ * from the batch at their own pace, so a thread that loses its core to the front delays no other. */
 #ifndef CONVOY_ENGINE_CPU_THREAD_TEAM_H
 #define CONVOY_ENGINE_CPU_THREAD_TEAM_H
 

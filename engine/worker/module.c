@@ -1,7 +1,5 @@
 #include "engine/worker/module.h"
 
-#include "engine/worker/openmp.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <libgen.h>
@@ -90,7 +88,6 @@ int convoy_worker_open_device(const char *backend, uint32_t index, const struct 
                               struct convoy_worker_device *device, struct convoy_error *notice,
                               struct convoy_error *error)
 {
-    convoy_worker_prepare_openmp();
     memset(device, 0, sizeof *device);
     if (notice != NULL)
         notice->message[0] = '\0';

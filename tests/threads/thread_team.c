@@ -1,7 +1,7 @@
 /* A team of the CPU backend, for the thread sanitizer: every share of every job is taken once, by threads
  * whose numbers differ, and no thread is at work once a job has returned. */
 #include "engine/cpu/thread_team.h"
-#include "engine/cpu/threads.h"
+#include "engine/cpu/openmp.h"
 #include "tests/threads/check.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct job {
 
 static atomic_uint by_others; /* shares that were not the caller's */
 
-/* The team's threads call this of OpenMP's; no team is needed here. */
+/* The team's threads call this of openmp.h; that team is not needed here. */
 void omp_set_num_threads(int threads)
 {
     CHECK(threads == 1);

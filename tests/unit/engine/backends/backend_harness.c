@@ -28,7 +28,6 @@ void open_backend_with(const struct convoy_open_options *options)
 {
     struct convoy_error error;
     struct convoy_device_info info;
-    setenv("OMP_WAIT_POLICY", "passive", 0);          /* as the worker does */
     const char *other = getenv("CONVOY_TEST_MODULE"); /* tests/gpu/: the same tests on a GPU */
     void *module = dlopen(other != NULL ? other : backend_module, RTLD_NOW | RTLD_LOCAL);
     cr_assert(module != NULL, "%s", dlerror());

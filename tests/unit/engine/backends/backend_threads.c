@@ -1,7 +1,12 @@
 /* Networks of which a single image is work enough for several threads: which of its layers they share. */
 #include "tests/unit/engine/backends/backend_harness.h"
 
+#include "engine/base/clock.h"
+
+#include <dirent.h>
+
 #define TOLERANCE 1e-5
+#define WAIT_US   20000000u
 
 /* As on a machine of three cores without AVX-512. */
 static void open_backend_of_three(void)
@@ -51,4 +56,31 @@ Test(backend_threads, swish)
         .kind = CONVOY_POOL_AVERAGE, .window = {5, 5}, .stride = {5, 5}, .dilation = {1, 1}};
     add_output(graph, add_pool(graph, y, pool, false));
     check_graph(graph, TOLERANCE);
+}
+
+static int threads_of_process(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    cr_assert_not_null(folder);
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* oneDNN computes with the module's team, not with libgomp's, whose threads would stay. */
+Test(backend_threads, end_with_the_device)
+{
+    need_threads();
+    int opened = threads_of_process();
+    struct convoy_graph *graph = new_graph(SHAPE(1, 24, 65, 47));
+    add_output(graph, add_conv(graph, graph->input, 32, 3, 3, CONV3, true));
+    check_graph(graph, TOLERANCE);
+    cr_assert_eq(threads_of_process(), opened + 2);
+    close_backend();
+    uint64_t end_us = convoy_now_us() + WAIT_US;
+    while (threads_of_process() > opened - 2) /* a thread that was joined is listed for a moment */
+        cr_assert_lt(convoy_now_us(), end_us, "%d threads are left", threads_of_process());
+    open_backend_of_three();
 }
