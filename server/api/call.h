@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-struct convoy_classify_long;
 struct convoy_form;
+struct convoy_long_answer;
 struct convoy_oip_infer;
 struct convoy_model_wait;
 struct convoy_inference_request;
@@ -22,7 +22,7 @@ struct convoy_call {
     struct convoy_form *form;          /* of images in a form, once it is begun to be read */
     struct convoy_oip_infer *infer;    /* of an inference request, once its model is known */
     struct convoy_inference_request *inference; /* once they are admitted */
-    struct convoy_classify_long *written;       /* an answer that the decode pool writes */
+    struct convoy_long_answer *long_answer;     /* an answer that the decode pool writes */
 };
 
 static inline struct convoy_call *convoy_call_of(struct convoy_request *request)

@@ -4,10 +4,10 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/classify_answer.h"
-#include "server/api/classify_long.h"
 #include "server/api/decoder_option.h"
 #include "server/api/explain.h"
 #include "server/api/form.h"
+#include "server/api/long_answer.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
 #include "server/api/unpack.h"
@@ -27,6 +27,9 @@
 
 #define DEFAULT_TOP    5
 #define TIMEOUT_MS_MAX 3600000
+
+/* To rank a class costs a fraction of writing one. */
+#define RANKED_AS_ONE 16u
 
 struct options {
     uint64_t top;     /* 0: not given */
@@ -153,6 +156,11 @@ static void place_images(struct convoy_request *request, struct convoy_inference
     request->body_capacity = 0;
 }
 
+static int retry_of(int status)
+{
+    return status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
+}
+
 /* As the client wants it: with the classes, or the map alone. */
 static bool answer_explained(struct convoy_request *request, const struct convoy_inference_request *inference)
 {
@@ -174,6 +182,36 @@ static bool answer_explained(struct convoy_request *request, const struct convoy
     return answered;
 }
 
+/* How many classes an answer has to write. */
+static uint64_t classes_of(const struct convoy_inference_request *inference)
+{
+    uint32_t classes = inference->view.shape.output_elements[0];
+    uint32_t named = inference->rule.top < classes ? inference->rule.top : classes;
+
+    return (uint64_t)inference->count * (named + classes / RANKED_AS_ONE);
+}
+
+/* See convoy_long_answer_write. */
+static void write_answer(struct convoy_request *request, struct convoy_json_writer *json)
+{
+    convoy_classify_write(convoy_call_of(request)->inference, NULL, convoy_now_us() - request->complete_us,
+                          json);
+}
+
+/* Sends what the pool wrote. The request was counted when its images were done. */
+static bool respond_long(struct convoy_request *request)
+{
+    struct convoy_call *call = convoy_call_of(request);
+    struct convoy_json_writer json = {0};
+    const char *sentence;
+    int status = convoy_long_answer_take(call->long_answer, &json, &sentence);
+
+    if (status != CONVOY_HTTP_OK)
+        return convoy_respond_error(request, status, retry_of(status), sentence);
+    status = convoy_classify_status(call->inference);
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_of(status));
+}
+
 /* Answers from what became of the images. */
 static bool answer(struct convoy_request *request)
 {
@@ -187,7 +225,6 @@ static bool answer(struct convoy_request *request)
     convoy_inference_request_cache(inference);
     convoy_inference_request_count_decoded(inference);
     int status = convoy_classify_status(inference);
-    int retry_after = status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
     struct convoy_model_record *model = inference->view.model;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
                            convoy_inference_request_decode_us(inference));
@@ -199,14 +236,14 @@ static bool answer(struct convoy_request *request)
 
     if (inference->alone && status != CONVOY_HTTP_OK) {
         convoy_inference_request_outcome(inference, 0, &sentence);
-        return convoy_respond_error(request, status, retry_after, sentence);
+        return convoy_respond_error(request, status, retry_of(status), sentence);
     }
     if (inference->map != CONVOY_MAP_NONE && status == CONVOY_HTTP_OK)
         return answer_explained(request, inference);
-    if (convoy_classify_long_leave(request, inference, status, total_us))
+    if (convoy_long_answer_leave(request, classes_of(inference), write_answer))
         return true;
-    convoy_classify_write(inference, NULL, total_us, &json);
-    return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
+    write_answer(request, &json);
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_of(status));
 }
 
 /* False with refusal set. */
@@ -265,8 +302,8 @@ bool convoy_classify(struct convoy_request *request)
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
-    if (call->written != NULL)
-        return convoy_classify_long_respond(request);
+    if (call->long_answer != NULL)
+        return respond_long(request);
     if (call->inference != NULL)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);

@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/decoder_option.h"
+#include "server/api/long_answer.h"
 #include "server/api/lookup.h"
 #include "server/api/oip_infer_answer.h"
 #include "server/api/oip_infer_internal.h"
@@ -22,10 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers that are written as text on the HTTP thread, in about a millisecond; more are left to the decode
- * pool. */
-#define INLINE_NUMBERS 4096u
-
 /* Compressing less takes longer than sending it; more would keep the HTTP thread from its other connections.
  */
 #define COMPRESS_LEAST 1024u
@@ -38,7 +35,6 @@ void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
     convoy_model_view_end(&infer->view);
     convoy_tensor_request_end(&infer->tensors);
     convoy_body_quota_give(infer->tensor_counted);
-    convoy_json_writer_free(&infer->answer);
     free(infer->sizes);
     free(infer);
 }
@@ -201,7 +197,8 @@ static const char *compress_answer(struct convoy_request *request, struct convoy
     return convoy_encoding_name(encoding);
 }
 
-static bool respond_outputs(struct convoy_request *request)
+/* Takes json over. */
+static bool respond_outputs(struct convoy_request *request, struct convoy_json_writer *json)
 {
     struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_response_header headers[2];
@@ -215,61 +212,35 @@ static bool respond_outputs(struct convoy_request *request)
         snprintf(length, sizeof length, "%zu", infer->answer_json_length);
         headers[count++] = (struct convoy_response_header){HEADER_LENGTH, length};
     }
-    return convoy_respond_with(request, CONVOY_HTTP_OK, binary ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
-                               &infer->answer, CONVOY_RETRY_NONE, headers, count);
+    return convoy_respond_with(request, CONVOY_HTTP_OK, binary ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON, json,
+                               CONVOY_RETRY_NONE, headers, count);
 }
 
-static void write_answer(struct convoy_oip_infer *infer)
+/* See convoy_long_answer_write; sets the request's infer->code as well. */
+static void write_answer(struct convoy_request *request, struct convoy_json_writer *json)
 {
-    const struct convoy_inference_request *inference = convoy_call_of(infer->request)->inference;
+    struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
+    const struct convoy_inference_request *inference = convoy_call_of(request)->inference;
 
     if (infer->form == CONVOY_INFER_V1)
-        convoy_v1_write(inference, &infer->answer);
+        convoy_v1_write(inference, json);
     else
-        infer->code = convoy_oip_infer_write(&infer->tensors, inference, &infer->answer,
-                                             &infer->answer_json_length, &infer->error);
+        infer->code = convoy_oip_infer_write(&infer->tensors, inference, json, &infer->answer_json_length,
+                                             &infer->error);
     if (infer->code == 0)
-        infer->answer_encoding = compress_answer(infer->request, &infer->answer);
+        infer->answer_encoding = compress_answer(request, json);
 }
 
-static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
+/* How many numbers an answer has to write. */
+static uint64_t numbers_of(struct convoy_request *request)
 {
-    struct convoy_oip_infer *infer =
-        (struct convoy_oip_infer *)((char *)job - offsetof(struct convoy_oip_infer, writing_job));
-    uint64_t begun_us = convoy_now_us(), took_us;
-
-    (void)index;
-    write_answer(infer);
-    took_us = convoy_now_us() - begun_us;
-    atomic_store(&infer->written, true);
-    convoy_resume(&infer->writing);
-    convoy_oip_infer_drop(infer);
-    return took_us;
-}
-
-/* Leaves a long answer to the pool; false when it is short, or the daemon stops: it is written here then. */
-static bool leave_answer_to_pool(struct convoy_oip_infer *infer)
-{
-    const struct convoy_inference_request *inference = convoy_call_of(infer->request)->inference;
-    uint64_t numbers = convoy_oip_infer_numbers(&infer->tensors, inference);
+    const struct convoy_inference_request *inference = convoy_call_of(request)->inference;
 
     /* To compress a number costs less than to write it, but there is no knowing what else is in the answer.
      */
-    if (answer_encoding(infer->request) != CONVOY_ENCODING_NONE)
-        numbers = (uint64_t)inference->count * inference->view.shape.outputs_per_row;
-
-    if (numbers <= INLINE_NUMBERS)
-        return false;
-    /* A number costs about as much as thirty pixels of a JPEG. */
-    infer->writing_job =
-        (struct convoy_decode_job){.count = 1, .size = numbers * 30, .work = write_in_pool, .first = true};
-    convoy_suspension_init(&infer->writing, infer->request);
-    atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
-    if (convoy_decode_pool_suspend(convoy_app_of(infer->request)->pipeline.decode_pool, &infer->writing,
-                                   &infer->writing_job))
-        return true;
-    convoy_oip_infer_drop(infer);
-    return false;
+    if (answer_encoding(request) != CONVOY_ENCODING_NONE)
+        return (uint64_t)inference->count * inference->view.shape.outputs_per_row;
+    return convoy_oip_infer_numbers(&convoy_call_of(request)->infer->tensors, inference);
 }
 
 /* Answers from what became of the rows. */
@@ -278,6 +249,8 @@ static bool answer(struct convoy_request *request)
     struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_inference_request *inference = convoy_call_of(request)->inference;
     struct convoy_model_record *model = inference->view.model;
+    struct convoy_long_answer *long_answer = convoy_call_of(request)->long_answer;
+    struct convoy_json_writer json = {0};
     const char *sentence = NULL;
 
     if (!convoy_inference_request_complete(inference))
@@ -285,11 +258,12 @@ static bool answer(struct convoy_request *request)
                                     "the server is stopping: send the request again");
     convoy_inference_request_cache(inference);
     int status = status_of_rows(inference, &sentence);
-    if (status == CONVOY_HTTP_OK && !atomic_load(&infer->written)) {
-        if (leave_answer_to_pool(infer))
+    if (long_answer != NULL) {
+        status = convoy_long_answer_take(long_answer, &json, &sentence);
+    } else if (status == CONVOY_HTTP_OK) {
+        if (convoy_long_answer_leave(request, numbers_of(request), write_answer))
             return true;
-        /* The request holds infer, which the analyzer cannot count. */
-        write_answer(infer); // NOLINT(clang-analyzer-unix.Malloc)
+        write_answer(request, &json);
     }
     if (infer->code != 0) {
         status = status_of(infer->code);
@@ -305,7 +279,8 @@ static bool answer(struct convoy_request *request)
     convoy_model_answered(model, status == CONVOY_HTTP_OK, total_us);
     convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
     if (status == CONVOY_HTTP_OK)
-        return respond_outputs(request);
+        return respond_outputs(request, &json);
+    convoy_json_writer_free(&json);
     return convoy_respond_error(
         request, status, status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
         sentence);

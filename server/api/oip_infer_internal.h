@@ -2,7 +2,6 @@
 #ifndef CONVOY_SERVER_OIP_INFER_INTERNAL_H
 #define CONVOY_SERVER_OIP_INFER_INTERNAL_H
 
-#include "engine/base/json_writer.h"
 #include "server/http/request.h"
 #include "server/http/suspension.h"
 #include "server/inference/tensor_request.h"
@@ -25,7 +24,7 @@ enum convoy_infer_form {
     CONVOY_INFER_V1   /* of KServe's V1 protocol */
 };
 
-/* Held by the request and, while the pool reads or writes, by the pool. */
+/* Held by the request and, while the pool reads, by the pool. */
 struct convoy_oip_infer {
     atomic_uint holders;
     struct convoy_suspension suspension;
@@ -41,13 +40,9 @@ struct convoy_oip_infer {
     int code;         /* of the step that failed */
     atomic_bool read; /* by the pool */
 
-    /* The answer, where the pool writes it. */
-    struct convoy_suspension writing;
-    struct convoy_decode_job writing_job;
-    struct convoy_json_writer answer;
+    /* Of the answer, with its JSON. */
     size_t answer_json_length;
     const char *answer_encoding; /* NULL: none */
-    atomic_bool written;
 
     /* From view on nothing is zero at first: it is most of the struct, and written before it is read. */
     struct convoy_model_view view; /* holds nothing once the inference request has taken that over */

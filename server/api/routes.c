@@ -2,8 +2,8 @@
 
 #include "server/api/call.h"
 #include "server/api/classify.h"
-#include "server/api/classify_long.h"
 #include "server/api/form.h"
+#include "server/api/long_answer.h"
 #include "server/api/model_wait.h"
 #include "server/api/oip.h"
 #include "server/api/oip_config.h"
@@ -95,7 +95,7 @@ void convoy_routes_release(struct convoy_request *request)
 {
     struct convoy_call *call = convoy_call_of(request);
 
-    convoy_classify_long_free(call->written);
+    convoy_long_answer_free(call->long_answer);
     convoy_form_free(call->form);
     convoy_oip_infer_drop(call->infer);
     if (call->inference != NULL)

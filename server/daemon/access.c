@@ -64,18 +64,30 @@ static bool same_text(const char *one, const char *other)
     return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
 }
 
-const char *convoy_access_restart(const struct convoy_access_control *access,
-                                  const struct convoy_access_config *fresh)
+bool convoy_access_restart(const struct convoy_access_control *access,
+                           const struct convoy_access_config *fresh, struct convoy_error *restart)
 {
     const struct convoy_access_config *started = &access->gate.config->access;
+    const struct {
+        const char *name;
+        bool differs;
+    } settings[] = {
+        {"auth.keys", !same_text(started->auth.keys, fresh->auth.keys)},
+        {"auth.loopback_admin", started->auth.loopback_admin != fresh->auth.loopback_admin},
+        {"admin_listen", !same_text(started->admin_listen, fresh->admin_listen)},
+    };
+    char names[CONVOY_ERROR_BYTES] = "";
+    size_t length = 0;
+    int count = 0;
 
-    if (!same_text(started->auth.keys, fresh->auth.keys))
-        return "auth.keys is taken over at a start alone: restart convoyd";
-    if (started->auth.loopback_admin != fresh->auth.loopback_admin)
-        return "auth.loopback_admin is taken over at a start alone: restart convoyd";
-    if (!same_text(started->admin_listen, fresh->admin_listen))
-        return "admin_listen is taken over at a start alone: restart convoyd";
-    return NULL;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (settings[i].differs)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", count++ > 0 ? ", " : "",
+                                       settings[i].name);
+    if (count > 0)
+        convoy_fail(restart, 0, "%s %s taken over at a start alone: restart convoyd", names,
+                    count == 1 ? "is" : "are");
+    return count > 0;
 }
 
 void convoy_access_free(struct convoy_access_control *access)

@@ -38,10 +38,10 @@ void convoy_access_guard(struct convoy_http_options *options, struct convoy_gate
 /* Descriptors that the admin server needs. */
 uint32_t convoy_access_descriptors(const struct convoy_config *config);
 
-/* The first of fresh that differs from what the daemon started with and that only a restart takes over, as a
- * sentence; NULL where there is none. */
-const char *convoy_access_restart(const struct convoy_access_control *access,
-                                  const struct convoy_access_config *fresh);
+/* Whether something of fresh differs from what the daemon started with that only a restart takes over;
+ * restart is then a sentence that names all of it. */
+bool convoy_access_restart(const struct convoy_access_control *access,
+                           const struct convoy_access_config *fresh, struct convoy_error *restart);
 
 /* Serves on the admin socket, where there is to be one; options: those of the server at port, of which it
  * takes the routes and the application. With "auto" it is no error when it cannot. */

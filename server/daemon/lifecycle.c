@@ -124,6 +124,7 @@ static void on_reload_begun(void *context)
 static void on_reload_done(void *context, const struct convoy_config *fresh, const char *problem)
 {
     const struct convoy_lifecycle *life = context;
+    struct convoy_error restart;
     if (fresh == NULL) {
         convoy_log(CONVOY_LOG_ERROR, "the configuration is not taken over", CONVOY_STR("reason", problem));
     } else {
@@ -133,11 +134,11 @@ static void on_reload_done(void *context, const struct convoy_config *fresh, con
                        CONVOY_STR("reason", error.message));
             problem = "auth and limits are not taken over: out of memory";
         }
-        const char *restart = convoy_access_restart(life->access, &fresh->access);
-        if (restart != NULL)
-            convoy_log(CONVOY_LOG_WARNING, restart);
-        if (problem == NULL)
-            problem = restart;
+        if (convoy_access_restart(life->access, &fresh->access, &restart)) {
+            convoy_log(CONVOY_LOG_WARNING, restart.message);
+            if (problem == NULL)
+                problem = restart.message;
+        }
         convoy_link_log(life->link, fresh->log.format, fresh->log.level);
         convoy_supervisor_new_limits(life->supervisor);
         convoy_manager_scan(life->manager);

@@ -143,6 +143,7 @@ int convoy_decode_pool_start(uint32_t threads, uint64_t memory, struct convoy_de
             convoy_decode_pool_stop(pool);
             return convoy_fail(error, -code, "cannot start a thread that decodes images: %s", strerror(code));
         }
+        pthread_setname_np(pool->threads[pool->count], "convoyd-decode");
     }
     *result = pool;
     return 0;

@@ -175,6 +175,10 @@ grep 'open to every user' "$work/log" >/dev/null || fail "a file that all may re
 # What only a restart takes over is said, and what is the same is not.
 again='is taken over at a start alone: restart convoyd'
 if grep "$again" "$work/log"; then fail "a restart is asked for, and nothing differs"; fi
+configure 'backend="null"' 'log={"access": "all"}' 'auth={"loopback_admin": true}' 'admin_listen=null'
+kill -HUP "$daemon"
+all_said() { grep -F 'msg="auth.keys, auth.loopback_admin, admin_listen are taken over at a start alone: restart convoyd"' "$work/log"; }
+until_true 10 all_said || fail "SIGHUP does not name all that needs a restart"
 for change in 'auth.keys={"keys": null}' 'auth.keys={"keys": "other"}' "auth.loopback_admin={\"keys\": \"$work/keys\", \"loopback_admin\": true}" admin_listen; do
   if [ "$change" = admin_listen ]; then settings=("auth={\"keys\": \"$work/keys\"}" 'admin_listen=null'); else settings=("auth=${change#*=}"); fi
   configure 'backend="null"' 'log={"access": "all"}' "${settings[@]}"
@@ -189,7 +193,7 @@ if grep -F -f "$work/all_keys" "$work/log"; then fail "a key is in the log"; fi
 # Not even a bad start shows the line: the key itself may stand there.
 echo "oops infer $camera" >"$work/keys"
 status=0
-"$build/bin/convoyd" --config "$work/config.json" --models models --listen 127.0.0.1:0 2>"$work/second" || status=$?
+timeout 60 "$build/bin/convoyd" --config "$work/config.json" --models models --listen 127.0.0.1:0 2>"$work/second" || status=$?
 [ $status -eq 1 ] || fail "a daemon starts with a file of keys that is wrong: status $status"
 grep "line 1" "$work/second" >/dev/null || fail "the line is not named: $(cat "$work/second")"
 status=0
