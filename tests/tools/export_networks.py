@@ -98,7 +98,7 @@ class Slices(torch.nn.Module):
     def forward(self, x):
         x = self.norm(torch.relu(self.first(x)))
         y, z = x.clone(), self.second(x)
-        y[:, 2:6, 1:-1, 1::3] = z[:, 1:5, :-2, ::3]
+        y[:, 1:7:2, 1:-1, 1::3] = z[:, 1:4, :-2, ::3]
         y[:, 0] = x[:, 7] * z[:, 3]
         y[..., 4:] += x[..., :-4]
         return self.fc(torch.flatten(self.pool(torch.gather(y, 1, self.places.expand_as(y))), 1))

@@ -76,10 +76,22 @@ Test(onnx_scatter, a_file_whose_batch_is_one_may_name_it)
                     "no grid");
     builder_refused(written("ScatterND", 1, DIMS(2, 3), (int64_t[]){0, 0, 0, 0, 1, 1}, DIMS(2)), -ENOTSUP,
                     "no grid");
+    builder_refused(
+        written("ScatterND", 1, DIMS(4, 3), (int64_t[]){0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1}, DIMS(4)),
+        -ENOTSUP, "no grid");
+    builder_refused(written("ScatterND", 1, DIMS(3, 3), (int64_t[]){0, 0, 0, 0, 0, 1, 0, 1, 0}, DIMS(3)),
+                    -ENOTSUP, "no grid");
     builder_refused(written("ScatterND", 1, DIMS(2, 3), (int64_t[]){0, 1, 2, 0, 1, 3}, DIMS(2)), -EINVAL,
                     "outside its data");
     builder_refused(written("ScatterND", 1, DIMS(2, 3), (int64_t[]){0, 1, 0, 0, 1, 2}, DIMS(3)), -EINVAL,
                     "do not go together");
+}
+
+Test(onnx_scatter, elements_of_the_first_image_alone_are_refused)
+{
+    struct builder *b = written("ScatterElements", -1, DIMS(1, 1, 3), (int64_t[]){0, 0, 0}, DIMS(1, 1, 3));
+    builder_int(b, b->nodes[b->graph.n_node - 1], "axis", 1);
+    builder_refused(b, -ENOTSUP, "some of the images of a batch");
 }
 
 Test(onnx_scatter, elements_lie_alike_along_other_dimensions)
