@@ -175,14 +175,22 @@ static int ints_as_floats(struct onnx_importer *importer, const struct onnx_valu
     if (elements == 0)
         return onnx_fail(importer, -ENOTSUP, "its input '%.80s' is an empty tensor", value->name);
     for (int64_t i = 0; i < elements; i++)
-        if (value->ints[i].batch != 0 && importer->batch != 1)
+        if (value->ints[i].image != 0)
+            return onnx_fail(importer, -ENOTSUP, "its input '%.80s' counts the images of a batch",
+                             value->name);
+        else if (value->ints[i].batch != 0 && importer->batch != 1)
             return onnx_fail(importer, -ENOTSUP, "it computes with the batch size, '%.80s'", value->name);
     int status = onnx_allocate(importer, &value->shape, false, &data);
     if (status != 0)
         return status;
     for (int64_t i = 0; i < elements; i++)
         ((float *)data)[i] = (float)(value->ints[i].fixed + value->ints[i].batch);
-    return onnx_emit_constant(importer, value->name, &value->shape, data, tensor);
+    struct convoy_shape shape = value->shape;
+    shape.batch_axis = -1;
+    status = onnx_emit_constant(importer, value->name, &shape, data, tensor);
+    if (status == 0 && value->shape.batch_axis >= 0)
+        status = onnx_emit_for_each_image(importer, *tensor, &value->shape, tensor);
+    return status;
 }
 
 int onnx_need_tensor(struct onnx_importer *importer, int index, int *tensor)

@@ -43,6 +43,17 @@ int onnx_emit_crop(struct onnx_importer *importer, int tensor, int axis, int64_t
  * is a batch, a constant stands for the same in each image. */
 int onnx_emit_concat(struct onnx_importer *importer, const int *tensors, int64_t count, int axis,
                      int *result);
+/* The elements at `indices`, all in [0, size), along an axis that is not the batch. */
+int onnx_emit_take(struct onnx_importer *importer, int tensor, int axis, const int64_t *indices,
+                   int64_t count, int *result);
+/* Places along each axis of a tensor: `count` of them from `start` on, `step` apart. */
+struct onnx_grid {
+    int64_t start[CONVOY_MAX_RANK], step[CONVOY_MAX_RANK], count[CONVOY_MAX_RANK];
+};
+/* A tensor with the elements at the places of a grid replaced by `updates`, whose shape is that of the grid.
+ * Both have the batch, along which all places are the grid's. */
+int onnx_emit_written(struct onnx_importer *importer, int tensor, const struct onnx_grid *grid, int updates,
+                      int *result);
 /* Repeats a tensor along the axes where it has one element, to `shape`. */
 int onnx_emit_expanded(struct onnx_importer *importer, int tensor, const struct convoy_shape *shape,
                        int *result);

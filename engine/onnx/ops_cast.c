@@ -52,8 +52,10 @@ static int to_truth(struct onnx_importer *importer, const struct onnx_value *x)
     int64_t elements = convoy_shape_elements(&x->shape);
     int result;
     void *data;
-    if (x->kind == ONNX_ACTIVATION) { /* 1 - (x = 0) */
-        int status = onnx_emit_with_scalar(importer, CONVOY_EQUAL, x->tensor, 0, &result);
+    if (x->shape.batch_axis >= 0) { /* 1 - (x = 0) */
+        int status = onnx_need_tensor(importer, 0, &result);
+        if (status == 0)
+            status = onnx_emit_with_scalar(importer, CONVOY_EQUAL, result, 0, &result);
         if (status == 0)
             status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, result, &result);
         return status == 0 ? onnx_set_tensor(importer, result) : status;
@@ -79,6 +81,10 @@ static int cast(struct onnx_importer *importer, const struct onnx_value *x, enum
         return onnx_fail(importer, -ENOTSUP, "it makes integers of what depends on the model's input");
     if ((x->kind != ONNX_INTS) == (to == TO_FLOATS))
         return onnx_set_value(importer, x);
+    if (to == TO_FLOATS && x->shape.batch_axis >= 0) {
+        int tensor, status = onnx_need_tensor(importer, 0, &tensor);
+        return status == 0 ? onnx_set_tensor(importer, tensor) : status;
+    }
     return to == TO_FLOATS ? ints_to_floats(importer, x) : floats_to_ints(importer, x);
 }
 

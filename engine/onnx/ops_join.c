@@ -59,6 +59,11 @@ static int concat_ints(struct onnx_importer *importer, int axis)
     struct convoy_shape shape = importer->inputs[0]->shape;
     shape.dims[axis] = 0;
     for (int i = 0; i < importer->input_count; i++)
+        if (importer->inputs[i]->shape.batch_axis >= 0)
+            shape.batch_axis = importer->inputs[i]->shape.batch_axis;
+    if (axis == shape.batch_axis)
+        return onnx_fail(importer, -ENOTSUP, "it joins along the batch, which would mix images");
+    for (int i = 0; i < importer->input_count; i++)
         if (__builtin_add_overflow(shape.dims[axis], importer->inputs[i]->shape.dims[axis],
                                    &shape.dims[axis]))
             return onnx_fail(importer, -EINVAL, "the dimension that it makes overflows");
@@ -144,8 +149,10 @@ static int read_expand(struct onnx_importer *importer)
         status = onnx_check_shape(importer, &shape);
     if (status != 0)
         return status;
-    if (x->kind == ONNX_INTS && batch_axis < 0)
+    if (x->kind == ONNX_INTS) {
+        shape.batch_axis = batch_axis < 0 ? shape.batch_axis : batch_axis + shape.rank - wanted.rank;
         return expand_ints(importer, x, &shape);
+    }
     status = onnx_need_tensor(importer, 0, &result);
     if (status == 0 && batch_axis >= 0) {
         shape.batch_axis = batch_axis + shape.rank - wanted.rank;

@@ -20,7 +20,9 @@ static int read_pool(struct onnx_importer *importer, enum convoy_pool_kind kind)
     struct onnx_window window = {0};
     int64_t out[2] = {0, 0}, ceil_mode, include_pad, storage_order;
     int x, result;
-    int status = onnx_need_images(importer, &window, &x);
+    int status = onnx_find_deep(importer, &window);
+    if (status == 0)
+        status = onnx_need_images(importer, &window, &x);
     if (status == 0)
         status = onnx_attribute_int(importer, "ceil_mode", 0, &ceil_mode);
     if (status == 0)

@@ -94,11 +94,25 @@ static int read_axes(struct onnx_importer *importer, int rank, unsigned *mask, i
     return status;
 }
 
+/* The output is x with dimensions of 1 put in or taken away; its batch is the axis `batch`, -1 where that was
+ * taken away. In a file whose batch is 1 an axis that is the batch alone stays it; one that something was
+ * merged into may be what remained of a Squeeze. */
+static int set_moved(struct onnx_importer *importer, const struct onnx_value *x, struct convoy_shape *shape,
+                     int batch)
+{
+    int64_t outer = x->outer;
+    if (batch >= 0 && x->shape.dims[x->shape.batch_axis] == 1) {
+        shape->batch_axis = batch;
+        return set_shape(importer, x, shape, outer);
+    }
+    int status = onnx_place_batch(importer, &x->shape, x->outer, batch, shape, &outer);
+    return status == 0 ? set_shape(importer, x, shape, outer) : status;
+}
+
 static int read_squeeze(struct onnx_importer *importer)
 {
     const struct onnx_value *x;
     unsigned mask = 0;
-    int64_t outer;
     int count, batch = -1;
     int status = onnx_need_input(importer, 0, &x);
     if (status == 0)
@@ -118,15 +132,14 @@ static int read_squeeze(struct onnx_importer *importer)
             batch = shape.rank;
         shape.dims[shape.rank++] = in->dims[axis];
     }
-    status = onnx_place_batch(importer, in, x->outer, batch, &shape, &outer);
-    return status == 0 ? set_shape(importer, x, &shape, outer) : status;
+    return set_moved(importer, x, &shape, batch);
 }
 
 static int read_unsqueeze(struct onnx_importer *importer)
 {
     const struct onnx_value *x;
     unsigned mask = 0;
-    int64_t axes[CONVOY_MAX_RANK], outer;
+    int64_t axes[CONVOY_MAX_RANK];
     int count, batch = -1;
     int status = onnx_need_input(importer, 0, &x);
     if (status == 0)
@@ -145,8 +158,7 @@ static int read_unsqueeze(struct onnx_importer *importer)
             batch = axis;
         shape.dims[axis] = added ? 1 : x->shape.dims[from++];
     }
-    status = onnx_place_batch(importer, &x->shape, x->outer, batch, &shape, &outer);
-    return status == 0 ? set_shape(importer, x, &shape, outer) : status;
+    return set_moved(importer, x, &shape, batch);
 }
 
 static int read_transpose(struct onnx_importer *importer)

@@ -1,11 +1,12 @@
-/* Operators that read or write a constant at indices: GatherND, GatherElements, ScatterND, ScatterElements.
- */
+/* Operators that read or write at indices: GatherND, GatherElements, ScatterND, ScatterElements. Of constants
+ * any, of what depends on the model's input those that scatter.h can follow. */
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
 #include "engine/onnx/ops.h"
 #include "engine/onnx/results.h"
+#include "engine/onnx/scatter.h"
 #include "engine/onnx/shapes.h"
 
 #include <errno.h>
@@ -22,6 +23,14 @@ static int64_t place_of(struct onnx_int index, int64_t size)
 static int outside(struct onnx_importer *importer)
 {
     return onnx_fail(importer, -EINVAL, "one of its indices is outside its data");
+}
+
+/* Of a constant no places differ from image to image. */
+static int no_images(struct onnx_importer *importer, const struct onnx_value *indices)
+{
+    if (indices->shape.batch_axis < 0)
+        return 0;
+    return onnx_fail(importer, -ENOTSUP, "its indices differ from image to image, but its data do not");
 }
 
 /* ---- Slices, each at an index of several dimensions ---- */
@@ -65,7 +74,7 @@ static int read_gather_nd(struct onnx_importer *importer)
     int64_t batch_dims;
     size_t size;
     void *data;
-    int status = onnx_need_constant(importer, 0, &x);
+    int status = onnx_need_input(importer, 0, &x);
     if (status == 0)
         status = onnx_need_constant(importer, 1, &indices);
     if (status == 0)
@@ -78,6 +87,11 @@ static int read_gather_nd(struct onnx_importer *importer)
         return status;
     if (indices->shape.rank - 1 + x->shape.rank - slices.depth > CONVOY_MAX_RANK)
         return onnx_fail(importer, -ENOTSUP, "its result has more than %d dimensions", CONVOY_MAX_RANK);
+    if (x->kind == ONNX_ACTIVATION)
+        return onnx_gather_slices(importer, x, indices);
+    status = no_images(importer, indices);
+    if (status != 0)
+        return status;
     for (int i = 0; i < indices->shape.rank - 1; i++)
         shape.dims[shape.rank++] = indices->shape.dims[i];
     for (int i = slices.depth; i < x->shape.rank; i++)
@@ -114,18 +128,25 @@ static int read_scatter_inputs(struct onnx_importer *importer, const struct onnx
                                const struct onnx_value **indices, const struct onnx_value **updates)
 {
     char reduction[16];
-    int status = onnx_need_constant(importer, 0, x);
+    int status = onnx_need_input(importer, 0, x);
     if (status == 0)
         status = onnx_need_constant(importer, 1, indices);
     if (status == 0)
-        status = onnx_need_constant(importer, 2, updates);
+        status = onnx_need_input(importer, 2, updates);
     if (status == 0)
         status = onnx_attribute_text(importer, "reduction", reduction, sizeof reduction);
     if (status == 0 && reduction[0] != '\0' && strcmp(reduction, "none") != 0)
         status = onnx_fail(importer, -ENOTSUP, "its reduction is not supported");
-    if (status == 0 && ((*indices)->kind != ONNX_INTS || (*updates)->kind != (*x)->kind))
+    bool alike = status == 0 && ((*updates)->kind == (*x)->kind || (*x)->kind == ONNX_ACTIVATION ||
+                                 (*updates)->kind == ONNX_ACTIVATION);
+    if (status == 0 && ((*indices)->kind != ONNX_INTS || !alike))
         status = onnx_fail(importer, -EINVAL, "its indices or updates do not go together with its data");
     return status;
+}
+
+static bool is_constant(const struct onnx_value *x, const struct onnx_value *updates)
+{
+    return x->kind != ONNX_ACTIVATION && updates->kind != ONNX_ACTIVATION;
 }
 
 static int read_scatter_nd(struct onnx_importer *importer)
@@ -135,6 +156,10 @@ static int read_scatter_nd(struct onnx_importer *importer)
     size_t size;
     void *data;
     int status = read_scatter_inputs(importer, &x, &indices, &updates);
+    if (status == 0 && !is_constant(x, updates))
+        return onnx_scatter_slices(importer, x, indices, updates);
+    if (status == 0)
+        status = no_images(importer, indices);
     if (status == 0)
         status = read_slices(importer, x, indices, &slices);
     if (status == 0 && convoy_shape_elements(&updates->shape) != slices.count * slices.length)
@@ -199,11 +224,15 @@ static int read_gather_elements(struct onnx_importer *importer)
     int axis;
     size_t size;
     void *data;
-    int status = onnx_need_constant(importer, 0, &x);
+    int status = onnx_need_input(importer, 0, &x);
     if (status == 0)
         status = onnx_need_constant(importer, 1, &indices);
     if (status == 0)
         status = read_elements_axis(importer, x, indices, &axis);
+    if (status == 0 && x->kind == ONNX_ACTIVATION)
+        return onnx_gather_elements(importer, x, indices, axis);
+    if (status == 0)
+        status = no_images(importer, indices);
     if (status == 0)
         status = onnx_allocate(importer, &indices->shape, x->kind == ONNX_INTS, &data);
     if (status != 0)
@@ -235,6 +264,10 @@ static int read_scatter_elements(struct onnx_importer *importer)
         status = read_elements_axis(importer, x, indices, &axis);
     if (status == 0 && convoy_shape_elements(&updates->shape) != convoy_shape_elements(&indices->shape))
         status = onnx_fail(importer, -EINVAL, "its indices or updates do not go together with its data");
+    if (status == 0 && !is_constant(x, updates))
+        return onnx_scatter_elements(importer, x, indices, updates, axis);
+    if (status == 0)
+        status = no_images(importer, indices);
     if (status == 0)
         status = copy_of(importer, x, &data);
     if (status != 0)
@@ -255,9 +288,9 @@ static int read_scatter_elements(struct onnx_importer *importer)
 }
 
 const struct onnx_operator onnx_scatter_operators[] = {
-    {"GatherND", 2, 2, read_gather_nd, ONNX_ANY_ORDER},
-    {"GatherElements", 2, 2, read_gather_elements, ONNX_ANY_ORDER},
-    {"ScatterND", 3, 3, read_scatter_nd, ONNX_ANY_ORDER},
-    {"ScatterElements", 3, 3, read_scatter_elements, ONNX_ANY_ORDER},
+    {"GatherND", 2, 2, read_gather_nd, ONNX_FILE_ORDER},
+    {"GatherElements", 2, 2, read_gather_elements, ONNX_FILE_ORDER},
+    {"ScatterND", 3, 3, read_scatter_nd, ONNX_FILE_ORDER},
+    {"ScatterElements", 3, 3, read_scatter_elements, ONNX_FILE_ORDER},
     {NULL, 0, 0, NULL, ONNX_ANY_ORDER},
 };

@@ -13,80 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces into which an activation is cut for one node of the file, at most. */
-#define MOST_PIECES 4096
-
 /* ---- Activations ---- */
-
-/* `count` elements from start on, `step` > 1 apart, along an axis: the axis is cut into rows of `step`, of
- * which the first column is taken. */
-static int emit_strided(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t step,
-                        int64_t count, int *result)
-{
-    struct convoy_shape shape = importer->graph->tensors[tensor].shape, rows = {.batch_axis = -1};
-    int64_t size = shape.dims[axis];
-    struct convoy_node *node;
-    if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
-    shape.dims[axis] = count * step;
-    int status = onnx_emit(importer, CONVOY_OP_PAD, &tensor, 1, &shape, &node);
-    if (status != 0)
-        return status;
-    node->pad.before[axis] = -start;
-    node->pad.after[axis] = start + count * step - size;
-    for (int i = 0; i < shape.rank; i++) {
-        if (i == shape.batch_axis)
-            rows.batch_axis = rows.rank;
-        rows.dims[rows.rank++] = i == axis ? count : shape.dims[i];
-        if (i == axis)
-            rows.dims[rows.rank++] = step;
-    }
-    status = onnx_emit_reshape(importer, node->output, &rows, result);
-    if (status == 0)
-        status = onnx_emit_crop(importer, *result, axis + 1, 0, 1, result);
-    shape.dims[axis] = count;
-    return status == 0 ? onnx_emit_reshape(importer, *result, &shape, result) : status;
-}
-
-/* How many of the indices, from the first on, are `step` apart. */
-static int64_t run_of(const int64_t *indices, int64_t count, int64_t *step)
-{
-    int64_t length = 1;
-    *step = count > 1 ? indices[1] - indices[0] : 1;
-    while (length < count && indices[length] - indices[length - 1] == *step)
-        length++;
-    return length;
-}
-
-/* The elements at `indices`, all in [0, size), along an axis. */
-static int emit_take(struct onnx_importer *importer, int tensor, int axis, const int64_t *indices,
-                     int64_t count, int *result)
-{
-    const struct convoy_shape shape = importer->graph->tensors[tensor].shape;
-    int *parts = malloc(((size_t)count + 1) * sizeof *parts);
-    int64_t made = 0;
-    int status = 0;
-    if (parts == NULL)
-        return onnx_out_of_memory(importer);
-    for (int64_t i = 0; i < count && status == 0;) {
-        int64_t step, length = run_of(indices + i, count - i, &step);
-        if (made == MOST_PIECES)
-            status =
-                onnx_fail(importer, -ENOTSUP,
-                          "it cuts what depends on the model's input into more than %d pieces", MOST_PIECES);
-        else if (step == 1)
-            status = onnx_emit_crop(importer, tensor, axis, indices[i], length, &parts[made++]);
-        else if (step > 1 && length > 2 && shape.rank < CONVOY_MAX_RANK)
-            status = emit_strided(importer, tensor, axis, indices[i], step, length, &parts[made++]);
-        else
-            status = onnx_emit_crop(importer, tensor, axis, indices[i], length = 1, &parts[made++]);
-        i += length;
-    }
-    if (status == 0)
-        status = onnx_emit_concat(importer, parts, made, axis, result);
-    free(parts);
-    return status;
-}
 
 static int emit_steps(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t step,
                       int64_t count, int *result)
@@ -96,7 +23,7 @@ static int emit_steps(struct onnx_importer *importer, int tensor, int axis, int6
         return onnx_out_of_memory(importer);
     for (int64_t i = 0; i < count; i++)
         indices[i] = start + i * step;
-    int status = emit_take(importer, tensor, axis, indices, count, result);
+    int status = onnx_emit_take(importer, tensor, axis, indices, count, result);
     free(indices);
     return status;
 }
@@ -389,7 +316,7 @@ static int gather_activation(struct onnx_importer *importer, const struct onnx_v
             status = onnx_fail(importer, -EINVAL, "one of its indices is outside its input");
     }
     if (status == 0 && !the_one)
-        status = emit_take(importer, tensor, axis, places, count, &tensor);
+        status = onnx_emit_take(importer, tensor, axis, places, count, &tensor);
     free(places);
     if (status != 0)
         return status;
@@ -446,7 +373,7 @@ static int gather_own(struct onnx_importer *importer, const struct onnx_value *x
     if (status == 0)
         status = onnx_emit_reshape(importer, x->tensor, &apart, &tensor);
     if (status == 0)
-        status = emit_take(importer, tensor, axis + 1, places, count, &tensor);
+        status = onnx_emit_take(importer, tensor, axis + 1, places, count, &tensor);
     free(places);
     if (status == 0)
         status = onnx_emit_reshape(importer, tensor, &shape, &tensor);

@@ -1,5 +1,6 @@
 #include "engine/onnx/scope.h"
 
+#include "engine/onnx/attributes.h"
 #include "engine/onnx/bytes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/emit.h"
@@ -334,22 +335,29 @@ static int gather_inputs(struct onnx_importer *importer)
     return 0;
 }
 
-/* Only few operators know what to do with integers that differ from image to image. */
+/* Only few operators know what to do with integers that have the batch. For the others they become an
+ * activation, unless they differ from image to image. */
 static int check_ints(struct onnx_importer *importer)
 {
-    static const char *const takers[] = {"Add",    "Sub",  "Mul",      "Unsqueeze", "Reshape",
-                                         "Gather", "Cast", "Identity", NULL};
+    static const char *const takers[] = {
+        "Add",      "Sub",    "Mul",       "Unsqueeze", "Reshape",         "Gather",         "Cast", "Shape",
+        "Identity", "Expand", "ScatterND", "Concat",    "ScatterElements", "GatherElements", NULL};
     if (onnx_is_listed(importer->op, takers))
         return 0;
     for (int i = 0; i < importer->input_count; i++) {
-        const struct onnx_value *value = importer->inputs[i];
+        struct onnx_value *value = importer->inputs[i];
+        int tensor;
         if (value == NULL || value->kind != ONNX_INTS || value->shape.batch_axis < 0)
             continue;
-        int64_t elements = convoy_shape_elements(&value->shape);
-        for (int64_t k = 0; k < elements; k++)
-            if (value->ints[k].image != 0)
-                return onnx_fail(importer, -ENOTSUP, "its input '%.80s' counts the images of a batch",
-                                 value->name);
+        int status = onnx_need_tensor(importer, i, &tensor);
+        if (status != 0)
+            return status;
+        onnx_release(importer, &value->shape, true);
+        free(value->ints);
+        value->ints = NULL;
+        value->kind = ONNX_ACTIVATION;
+        value->tensor = tensor;
+        value->outer = 1;
     }
     return 0;
 }

@@ -76,10 +76,12 @@ static int likely_axis(const struct convoy_shape *in, int64_t in_outer, int64_t 
     int64_t product = 1;
     for (int axis = 0; axis < out->rank; axis++) {
         if (product == before) {
-            /* [L,1,D] to [L,D]: the batch went into the first dimension, the last is as it was. */
-            bool merged = axis > 0 && out->dims[axis] != 1 && in->dims[in->batch_axis] == in_outer &&
-                          in->batch_axis + 1 < in->rank && in->dims[in->batch_axis + 1] == out->dims[axis];
-            return merged ? axis - 1 : axis;
+            /* [L,1,D] to [L,D]: the batch went into the first dimension, the last is as it was. [L,1 x h,d]
+             * to [L,hd]: behind the batch something remains. */
+            bool behind = axis > 0 && out->dims[axis] != 1 && in->batch_axis + 1 < in->rank;
+            bool kept = behind && in->dims[in->batch_axis] == in_outer &&
+                        in->dims[in->batch_axis + 1] == out->dims[axis];
+            return kept || (behind && axis == out->rank - 1) ? axis - 1 : axis;
         }
         product *= out->dims[axis];
     }

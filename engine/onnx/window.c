@@ -178,6 +178,23 @@ int onnx_as_images(struct onnx_importer *importer, struct onnx_window *window, i
     return onnx_emit_reshape(importer, *tensor, &shape, tensor);
 }
 
+int onnx_find_deep(struct onnx_importer *importer, struct onnx_window *window)
+{
+    const struct onnx_value *x;
+    int64_t size[3];
+    int count;
+    int status = onnx_need_input(importer, 0, &x);
+    if (status != 0 || x->shape.rank != 5)
+        return status;
+    status = onnx_attribute_ints(importer, "kernel_shape", size, 3, &count);
+    for (int i = 0; status == 0 && i < count; i++)
+        if (size[i] == 1) {
+            window->deep = 2 + i;
+            window->depth = x->shape.dims[2 + i];
+        }
+    return status;
+}
+
 int onnx_need_images(struct onnx_importer *importer, struct onnx_window *window, int *tensor)
 {
     int status = onnx_need_tensor(importer, 0, tensor);

@@ -1,6 +1,6 @@
 /* Windows that slide over images: what Conv, ConvTranspose and the pools have in common. Images of one
- * dimension, N x C x L, are read as N x C x 1 x L. Of three dimensions only those convolutions are read whose
- * filters have the size 1 along one of them: its positions are images of their own. */
+ * dimension, N x C x L, are read as N x C x 1 x L. Of three dimensions only those are read whose filters
+ * or windows have the size 1 along one of them: its positions are images of their own. */
 #ifndef CONVOY_ENGINE_ONNX_WINDOW_H
 #define CONVOY_ENGINE_ONNX_WINDOW_H
 
@@ -15,6 +15,9 @@ struct onnx_window {
     int deep;      /* of three dimensions: the one, from 2 on, along which the filter's size is 1; else 0 */
 };
 
+/* Of a window of three dimensions, `kernel_shape`: finds the one along which it has the size 1, before the
+ * input is read. */
+int onnx_find_deep(struct onnx_importer *importer, struct onnx_window *window);
 /* *tensor is input 0 as N x C x H x W; `window` learns whether it was N x C x L. */
 int onnx_need_images(struct onnx_importer *importer, struct onnx_window *window, int *tensor);
 /* Make N x C x H x W of a tensor, and of the result again what the input was. */

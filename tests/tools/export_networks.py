@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the small networks under tests/data/networks with PyTorch's two ONNX exporters.
+"""Writes the small networks under tests/data/networks and tests/data/forms with PyTorch's two ONNX exporters.
 
-    python3 tests/tools/export_networks.py [--out tests/data/networks] [--ops FILE] [NAME ...]
+    python3 tests/tools/export_networks.py [--out tests/data] [--ops FILE] [NAME ...]
 
 The networks are torchvision's resnet18, mobilenet_v2 and mobilenet_v3_small with few channels: the same
 blocks, strides and operators, so that their graphs have the shape that users bring, in files of some ten
-kilobytes. They are not trained. Weights and the running statistics of every batch norm are random with a
+kilobytes; and under forms what exporters write in many nodes (Slices, SequenceFirst). They are not trained. Weights and the running statistics of every batch norm are random with a
 fixed seed, because fresh statistics (mean 0, variance 1) would hide a batch norm that is folded wrongly.
 
 Each network lies as the ONNX conformance cases do: NAME/model.onnx, NAME/test_data_set_0/input_0.pb (float32,
@@ -13,7 +13,7 @@ N x 3 x 34 x 34) and output_0.pb (float32, N x 10), the answer of ONNX Runtime. 
 fixes the batch. 34 pixels become 17, 9, 5, 3 and 2 on the way down, so odd sizes under stride 2 occur.
 
 Needs torch, torchvision, onnx, onnxscript, onnxruntime and numpy. The files in the repository were made with
-PyTorch 2.11."""
+PyTorch 2.11, those of the forms with 2.15."""
 
 import argparse
 import collections
@@ -82,11 +82,53 @@ def small_mobilenet_v3():
     return mobilenetv3.MobileNetV3(blocks, last_channel=32, num_classes=CLASSES)
 
 
+class Slices(torch.nn.Module):
+    """Slices that are written, with gaps and without, gathered channels, and a norm over neighbouring channels:
+    ScatterND, ScatterElements, GatherElements and a pool of three dimensions. With uneven pooling, which only the
+    new exporter writes, GatherND."""
+
+    def __init__(self, uneven=False):
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.Conv2d(8, 8, 3, 1, 1)
+        self.norm = torch.nn.LocalResponseNorm(3, alpha=0.5)
+        self.pool = torch.nn.AdaptiveAvgPool2d((5, 7)) if uneven else torch.nn.AvgPool2d((4, 3), (3, 2))
+        self.fc = torch.nn.Linear(8 * 5 * (7 if uneven else 8), CLASSES)
+        self.register_buffer("places", torch.tensor([5, 3, 0, 7, 1, 1, 6, 2]).view(1, 8, 1, 1))
+
+    def forward(self, x):
+        x = self.norm(torch.relu(self.first(x)))
+        y, z = x.clone(), self.second(x)
+        y[:, 1:7:2, 1:-1, 1::3] = z[:, 1:4, :-2, ::3]
+        y[:, 0] = x[:, 7] * z[:, 3]
+        y[..., 4:] += x[..., :-4]
+        return self.fc(torch.flatten(self.pool(torch.gather(y, 1, self.places.expand_as(y))), 1))
+
+
+class SequenceFirst(torch.nn.Module):
+    """Attention of PyTorch's own module, whose batch is the second dimension, and parts that are stacked before the
+    batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 5, 5)
+        self.attention = torch.nn.MultiheadAttention(8, 2)
+        self.fc = torch.nn.Linear(4 * 36, CLASSES)
+
+    def forward(self, x):
+        x = self.first(x).flatten(2).permute(2, 0, 1)
+        x = self.attention(x, x, x)[0].permute(1, 2, 0)
+        return self.fc(torch.flatten(torch.stack(x.chunk(2, 1), 0).amax(0), 1))
+
+
 NETWORKS = {
     "resnet18": SmallResNet,
     "mobilenet_v2": small_mobilenet_v2,
     "mobilenet_v3_small": small_mobilenet_v3,
+    "sequence_first": SequenceFirst,
+    "slices": Slices,
+    "slices_uneven": lambda: Slices(uneven=True),
 }
+FORMS = ("sequence_first", "slices", "slices_uneven")
 
 
 def randomise(net, rng):
@@ -122,7 +164,7 @@ def random_images(rng, count):
     return (smooth * contrast + 0.2 * rng.standard_normal(smooth.shape)).astype(np.float32)
 
 
-def export_old(net, example, path, opset, keep_batch_norm=False):
+def export_old(net, example, path, opset, keep_batch_norm=False, fixed=False):
     """The TorchScript exporter. It folds batch norm into convolutions itself unless it is told to keep the
     training mode it finds, which leaves BatchNormalization nodes and their inference form in the file."""
     torch.onnx.export(
@@ -133,7 +175,7 @@ def export_old(net, example, path, opset, keep_batch_norm=False):
         opset_version=opset,
         input_names=["image"],
         output_names=["logits"],
-        dynamic_axes={"image": {0: "batch"}, "logits": {0: "batch"}},
+        dynamic_axes=None if fixed else {"image": {0: "batch"}, "logits": {0: "batch"}},
         do_constant_folding=not keep_batch_norm,
         training=torch.onnx.TrainingMode.PRESERVE if keep_batch_norm else torch.onnx.TrainingMode.EVAL,
     )
@@ -201,6 +243,15 @@ CASES = {
     "mobilenet_v2_new_default": ("mobilenet_v2", lambda n, x, p: export_new(n, x, p)),
     "mobilenet_v3_small_old_op11": ("mobilenet_v3_small", lambda n, x, p: export_old(n, x, p, 11)),
     "mobilenet_v3_small_old_op17": ("mobilenet_v3_small", lambda n, x, p: export_old(n, x, p, 17)),
+    "sequence_first_old_op17": ("sequence_first", lambda n, x, p: export_old(n, x, p, 17)),
+    "sequence_first_old_op17_fixed": (
+        "sequence_first",
+        lambda n, x, p: export_old(n, x, p, 17, fixed=True),
+    ),
+    "slices_old_op17": ("slices", lambda n, x, p: export_old(n, x, p, 17)),
+    "slices_old_op17_fixed": ("slices", lambda n, x, p: export_old(n, x, p, 17, fixed=True)),
+    "slices_new_default": ("slices", lambda n, x, p: export_new(n, x, p)),
+    "slices_uneven_new_default": ("slices_uneven", lambda n, x, p: export_new(n, x, p)),
     "mobilenet_v3_small_new_op21": ("mobilenet_v3_small", lambda n, x, p: export_new(n, x, p, 21)),
 }
 
@@ -313,7 +364,7 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Writes the small test networks.")
     parser.add_argument("names", nargs="*", help="only these cases")
-    parser.add_argument("--out", type=pathlib.Path, default=here.parent / "data" / "networks")
+    parser.add_argument("--out", type=pathlib.Path, default=here.parent / "data")
     parser.add_argument("--ops", type=pathlib.Path, help="write each file's operators and their forms here")
     arguments = parser.parse_args()
     unknown = [n for n in arguments.names if n not in CASES]
@@ -322,7 +373,8 @@ def main():
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     print(f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, onnx {onnx.__version__}")
-    reports = [make_case(name, arguments.out / name) for name in arguments.names or CASES]
+    folders = {name: "forms" if CASES[name][0] in FORMS else "networks" for name in CASES}
+    reports = [make_case(name, arguments.out / folders[name] / name) for name in arguments.names or CASES]
     if arguments.ops:
         arguments.ops.write_text("\n".join(reports))
 

@@ -1,5 +1,6 @@
-/* Networks exported by PyTorch (tests/data/networks), with inputs and the outputs that ONNX Runtime computed:
- * the whole way from the file to the answers of the CPU backend, as one batch and one image at a time. */
+/* Networks exported by PyTorch (tests/data/networks, tests/data/forms), with inputs and the outputs that ONNX
+ * Runtime computed: the whole way from the file to the answers of the CPU backend, as one batch and one image
+ * at a time. */
 #include "tests/unit/engine/backends/backend_harness.h"
 
 #include "engine/onnx/onnx.h"
@@ -9,17 +10,18 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define NETWORKS CONVOY_TEST_DATA "/networks"
+static const char *const folders[] = {CONVOY_TEST_DATA "/networks", CONVOY_TEST_DATA "/forms"};
 
 /* Greatest deviation that is accepted, relative to the greatest output of the row: both sides add up the same
  * products in float32, in other orders. */
 #define TOLERANCE 1e-5
 
-static void read_tensor(const char *network, const char *file, struct convoy_onnx_tensor *tensor)
+static void read_tensor(const char *parent, const char *network, const char *file,
+                        struct convoy_onnx_tensor *tensor)
 {
     char path[512];
     struct convoy_error error;
-    snprintf(path, sizeof(path), "%s/%s/test_data_set_0/%s", NETWORKS, network, file);
+    snprintf(path, sizeof(path), "%s/%s/test_data_set_0/%s", parent, network, file);
     cr_assert_eq(convoy_onnx_read_tensor_pb(path, tensor, &error), 0, "%s", error.message);
     cr_assert(tensor->floats != NULL, "%s holds no floats", path);
 }
@@ -74,7 +76,7 @@ static void run_rows(const char *network, struct convoy_net *net, const struct c
     free(out);
 }
 
-static void check_network(const char *network)
+static void check_network(const char *parent, const char *network)
 {
     char path[512];
     struct convoy_error error;
@@ -82,9 +84,9 @@ static void check_network(const char *network)
     struct convoy_net_info info;
     struct convoy_onnx_tensor input = {0};
     struct convoy_onnx_tensor expected = {0};
-    read_tensor(network, "input_0.pb", &input);
-    read_tensor(network, "output_0.pb", &expected);
-    snprintf(path, sizeof(path), "%s/%s/model.onnx", NETWORKS, network);
+    read_tensor(parent, network, "input_0.pb", &input);
+    read_tensor(parent, network, "output_0.pb", &expected);
+    snprintf(path, sizeof(path), "%s/%s/model.onnx", parent, network);
     cr_assert_eq(convoy_onnx_load(path, NULL, &graph, &error), 0, "%s", error.message);
     struct convoy_net *net = load(graph, 16, &info);
     if (!backend->keeps_graph)
@@ -106,21 +108,28 @@ static void check_network(const char *network)
     convoy_onnx_tensor_free(&expected);
 }
 
-Test(backend_exported, agree_with_onnx_runtime, .init = open_backend, .fini = close_backend, .timeout = 300)
+/* Returns how many networks there are. */
+static int check_folder(const char *parent)
 {
-    DIR *folder = opendir(NETWORKS);
+    DIR *folder = opendir(parent);
     int networks = 0;
     if (folder == NULL)
-        cr_assert_fail("no exported networks in " NETWORKS ": they are part of the tree");
+        cr_assert_fail("no exported networks in %s: they are part of the tree", parent);
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
         char path[512];
         struct stat status;
-        snprintf(path, sizeof(path), "%s/%s/test_data_set_0", NETWORKS, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s/test_data_set_0", parent, entry->d_name);
         if (entry->d_name[0] == '.' || stat(path, &status) != 0)
             continue;
-        check_network(entry->d_name);
+        check_network(parent, entry->d_name);
         networks++;
     }
     closedir(folder);
-    cr_assert_gt(networks, 0, "no network in " NETWORKS);
+    return networks;
+}
+
+Test(backend_exported, agree_with_onnx_runtime, .init = open_backend, .fini = close_backend, .timeout = 300)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        cr_assert_gt(check_folder(folders[i]), 0, "no network in %s", folders[i]);
 }
