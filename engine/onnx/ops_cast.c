@@ -52,7 +52,7 @@ static int to_truth(struct onnx_importer *importer, const struct onnx_value *x)
     int64_t elements = convoy_shape_elements(&x->shape);
     int result;
     void *data;
-    if (x->shape.batch_axis >= 0) { /* 1 - (x = 0) */
+    if (x->kind == ONNX_ACTIVATION || x->shape.batch_axis >= 0) { /* 1 - (x = 0) */
         int status = onnx_need_tensor(importer, 0, &result);
         if (status == 0)
             status = onnx_emit_with_scalar(importer, CONVOY_EQUAL, result, 0, &result);

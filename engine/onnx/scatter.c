@@ -253,7 +253,8 @@ static int check_elements(struct onnx_importer *importer, const struct convoy_sh
                           const struct convoy_shape *indices, int axis)
 {
     bool alike = indices->batch_axis == x->batch_axis || (indices->batch_axis < 0 && importer->batch == 1);
-    if (axis == x->batch_axis || !alike || indices->dims[x->batch_axis] != x->dims[x->batch_axis])
+    if (x->batch_axis < 0 || axis == x->batch_axis || !alike ||
+        indices->dims[x->batch_axis] != x->dims[x->batch_axis])
         return onnx_fail(importer, -ENOTSUP, "it takes or writes some of the images of a batch");
     for (int i = 0; i < x->rank; i++)
         if (i != axis && indices->dims[i] > x->dims[i])
