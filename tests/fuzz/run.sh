@@ -73,7 +73,7 @@ for target in "${targets[@]}"; do
     # The networks that the tests run, the conformance cases (libonnx-testdata), and what was found from these are its seeds.
     # Larger ones would be cut at the most that an input may have.
     mkdir -p build-fuzz/onnx-seeds
-    find tests/data/networks models /usr/share/libonnx-testdata/data/node -name model.onnx -size -98k 2>/dev/null |
+    find tests/data/networks tests/data/forms models /usr/share/libonnx-testdata/data/node -name model.onnx -size -98k 2>/dev/null |
       while read -r model; do cp "$model" "build-fuzz/onnx-seeds/$(printf '%s' "$model" | tr / _)"; done
     rm -rf build-fuzz/onnx-kept
     mkdir build-fuzz/onnx-kept
