@@ -9,7 +9,7 @@ image=models/samples/ship.jpg
 lines() { grep -c "level=info msg=request .*${1:-}" "$work/log" || true; }
 is_lines() { [ "$(lines "$2")" = "$1" ]; }
 # has_line PATTERN: exactly one such line comes.
-has_line() { until_true 5 is_lines 1 "$1" || fail "$(lines "$1") lines like: $1"; }
+has_line() { until_true 20 is_lines 1 "$1" || fail "$(lines "$1") lines like: $1"; }
 # raw BYTES: sends them as they are and reads what comes.
 raw() { printf '%b' "$1" | timeout 5 "$python" -c 'import socket, sys
 s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -91,14 +91,14 @@ worker=$(workers)
 stand_still "$worker"
 for _ in {1..8}; do timeout 0.5 curl -sS -H 'X-Request-Id: gone' --data-binary @$image "$url/classify" >/dev/null 2>&1 & done
 some_gone() { [ "$(lines "request_id=gone client=127.0.0.1 method=POST route=/classify model=cifar10-convnet status=499 bytes=$size sent=0 ")" -ge 2 ]; }
-until_true 5 some_gone || fail "$(grep 499 "$work/log")"
+until_true 20 some_gone || fail "$(grep 499 "$work/log")"
 kill -CONT "$worker"
 
 echo "JSON, at SIGHUP."
 reread 'log={"access": "all", "format": "json"}'
 expect 200 -H 'X-Request-Id: seven' --data-binary @$image "$url/classify"
 in_json() { grep '"msg":"request","request_id":"seven"' "$work/log" >"$work/line"; }
-until_true 5 in_json || fail "no line in JSON"
+until_true 20 in_json || fail "no line in JSON"
 [ "$(json "$work/line" '(d["client"], d["status"], d["bytes"], d["route"])')" = "('127.0.0.1', 200, $size, '/classify')" ] ||
   fail "$(cat "$work/line")"
 stop

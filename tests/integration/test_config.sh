@@ -108,7 +108,7 @@ expect 200 -H 'X-Request-Id: chosen.by-me_1' --data-binary @$image "$url/classif
 [ "$(json "$work/body" 'd["device"]')" = null ] || fail "--backend does not go over the file"
 strange
 line() { grep 'msg=request' "$work/log" | grep "$1"; }
-until_true 5 line 'request_id=chosen.by-me_1' || fail "the request is not in the log"
+until_true 20 line 'request_id=chosen.by-me_1' || fail "the request is not in the log"
 line 'request_id=chosen.by-me_1' | grep -E 'level=debug .*method=POST route=/classify model=cifar10-convnet status=200 bytes=[0-9]+ sent=[0-9]+ total_us=[0-9]+' >/dev/null ||
   fail "$(line chosen)"
 grep -Evq '^ts=[0-9T:.-]+Z level=(debug|info|warning|error) msg=("([^"\\]|\\.)*"|[^" =]+)( [a-z_]+=("([^"\\]|\\.)*"|[^" =]*))*$' "$work/log" &&

@@ -21,18 +21,18 @@ echo "The front killed with -9 leaves no orphan, idle, busy or with a worker tha
 start
 pid=$(worker)
 kill -KILL "$daemon"
-until_true 5 ended "$pid" || fail "the idle worker lives on"
+until_true 20 ended "$pid" || fail "the idle worker lives on"
 start
 load cut --seconds 2
 pid=$(worker)
-until_true 5 images_came || fail "no load"
+until_true 20 images_came || fail "no load"
 kill -KILL "$daemon"
-until_true 5 ended "$pid" || fail "the busy worker lives on"
+until_true 20 ended "$pid" || fail "the busy worker lives on"
 wait "$load_pid" || true
 launch
 pid=$(worker)
 kill -KILL "$daemon"
-until_true 5 ended "$pid" || fail "the starting worker lives on"
+until_true 20 ended "$pid" || fail "the starting worker lives on"
 
 echo "Ctrl-C reaches front and worker: what was accepted is answered, no worker dies, the front ends with 0."
 set -m # a process group of its own
@@ -40,7 +40,7 @@ start
 set +m
 pid=$(worker)
 load drained --seconds 3
-until_true 5 images_came || fail "no load"
+until_true 20 images_came || fail "no load"
 kill -INT -- "-$daemon"
 status=0
 wait "$daemon" || status=$?

@@ -147,7 +147,7 @@ PYTHON
 curl -fsS -H "$(bearer "$metrics")" "$url/metrics" >"$work/metrics"
 grep -x 'convoyd_key_requests_total{key="camera",outcome="passed"} 2' "$work/metrics" >/dev/null || fail "$(grep key_requests "$work/metrics")"
 grep -x 'convoyd_key_requests_total{key="camera",outcome="forbidden"} 2' "$work/metrics" >/dev/null || fail "$(grep key_requests "$work/metrics")"
-until_true 5 grep 'route=/v2/repository/models/{model}/load .*status=200 .* key_name=boss$' "$work/log" || fail "the access log does not name keys"
+until_true 20 grep 'route=/v2/repository/models/{model}/load .*status=200 .* key_name=boss$' "$work/log" || fail "the access log does not name keys"
 
 # --- SIGHUP: other keys hold at once; of a bad file nothing is taken, and its line is named
 reread() { [ "$(grep -c -E 'keys read again|keys are not taken over' "$work/log")" -gt "$1" ]; }

@@ -30,7 +30,7 @@ expect 200 --data-binary @$image "$url/classify" # waits for the next worker
 of_processes() {
   curl -fsS "$url/metrics" | awk '/^(process|convoyd_worker)_(cpu|resident|virtual|open|max|start)/ { n++; zero += $2 == 0 && !/cpu/ } END { exit n != 12 || zero }'
 }
-until_true 5 of_processes || fail "$(curl -fsS "$url/metrics" | grep -E '^(process|convoyd_worker)_')"
+until_true 20 of_processes || fail "$(curl -fsS "$url/metrics" | grep -E '^(process|convoyd_worker)_')"
 expect 200 -D "$work/headers" "$url/metrics"
 grep -qi '^content-type: text/plain; version=0.0.4' "$work/headers" || fail "$(cat "$work/headers")"
 cp "$work/body" "$work/metrics"

@@ -34,7 +34,7 @@ configure "models=\"$models\"" 'log={"level": "debug"}'
 reload
 expect 200 --data-binary @$image "$url/classify"
 [ "$(label)" = vessel ] || fail "the labels are the old ones: $(label)"
-until_true 5 times 'msg=request ' 1 || fail "requests are not logged at level debug"
+until_true 20 times 'msg=request ' 1 || fail "requests are not logged at level debug"
 configure "models=\"$models\"" 'log={"level": "info", "format": "json"}'
 reload
 tail -n 1 "$work/log" | grep '^{"ts":' >/dev/null || fail "not JSON: $(tail -n 1 "$work/log")"

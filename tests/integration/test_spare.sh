@@ -102,7 +102,7 @@ spare_waits
 worker=$(workers) spare=$(spares)
 stop
 for pid in "$worker" "$spare"; do
-  until_true 5 ended "$pid" || fail "a process is left"
+  until_true 20 ended "$pid" || fail "a process is left"
 done
 serve
 spare_waits
@@ -110,7 +110,7 @@ spare=$(spares)
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null || true
 daemon=
-until_true 5 ended "$spare" || fail "the spare of a daemon that was killed is left"
+until_true 20 ended "$spare" || fail "the spare of a daemon that was killed is left"
 
 if [ -n "$emulated" ]; then
   echo "A spare that cannot open the device says why, and the worker serves on."

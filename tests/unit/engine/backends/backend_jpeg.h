@@ -124,7 +124,10 @@ static inline int try_mirror(struct mirror *mirror, int width, int height, int c
     add_output(mirror->graph, add_act(mirror->graph, mirror->graph->input, CONVOY_RELU, 0, 0));
     for (int c = 0; c < CONVOY_MAX_U8_CHANNELS; c++)
         options.multiply[c] = 1;
-    return backend->load(device, mirror->graph, &options, &mirror->net, &mirror->info, error);
+    int code = backend->load(device, mirror->graph, &options, &mirror->net, &mirror->info, error);
+    if (code != 0)
+        convoy_graph_free(mirror->graph);
+    return code;
 }
 
 static inline struct mirror load_mirror(int width, int height, int channels, uint32_t max_batch,
