@@ -9,30 +9,40 @@
 /* Pieces into which an activation is cut for one node of the file, at most. */
 #define MOST_PIECES 4096
 
-/* `count` elements from start on, `step` > 1 apart, along an axis: the axis is cut into rows of `step`, of
- * which the first column is taken. */
-static int emit_strided(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t step,
-                        int64_t count, int *result)
+/* Cuts `count` rows of `step` along an axis from start on; the last one is filled up with zeros where the
+ * axis is too short. *rows is their shape: the axis is two, the second of `step`. */
+static int cut_into_rows(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t step,
+                         int64_t count, struct convoy_shape *rows, int *result)
 {
-    struct convoy_shape shape = importer->graph->tensors[tensor].shape, rows = {.batch_axis = -1};
+    struct convoy_shape shape = importer->graph->tensors[tensor].shape;
     int64_t size = shape.dims[axis];
     struct convoy_node *node;
-    if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
     shape.dims[axis] = count * step;
     int status = onnx_emit(importer, CONVOY_OP_PAD, &tensor, 1, &shape, &node);
     if (status != 0)
         return status;
     node->pad.before[axis] = -start;
     node->pad.after[axis] = start + count * step - size;
+    *rows = (struct convoy_shape){.batch_axis = -1};
     for (int i = 0; i < shape.rank; i++) {
         if (i == shape.batch_axis)
-            rows.batch_axis = rows.rank;
-        rows.dims[rows.rank++] = i == axis ? count : shape.dims[i];
+            rows->batch_axis = rows->rank;
+        rows->dims[rows->rank++] = i == axis ? count : shape.dims[i];
         if (i == axis)
-            rows.dims[rows.rank++] = step;
+            rows->dims[rows->rank++] = step;
     }
-    status = onnx_emit_reshape(importer, node->output, &rows, result);
+    return onnx_emit_reshape(importer, node->output, rows, result);
+}
+
+/* `count` elements from start on, `step` > 1 apart, along an axis: the axis is cut into rows of `step`, of
+ * which the first column is taken. */
+static int emit_strided(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t step,
+                        int64_t count, int *result)
+{
+    struct convoy_shape shape = importer->graph->tensors[tensor].shape, rows;
+    if (axis == shape.batch_axis)
+        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+    int status = cut_into_rows(importer, tensor, axis, start, step, count, &rows, result);
     if (status == 0)
         status = onnx_emit_crop(importer, *result, axis + 1, 0, 1, result);
     shape.dims[axis] = count;
@@ -98,28 +108,15 @@ static int write_axis(struct onnx_importer *importer, int around, int written, i
 static int write_strided(struct onnx_importer *importer, int around, int written, int axis, int64_t start,
                          int64_t step, int64_t count, int *result)
 {
-    struct convoy_shape shape = importer->graph->tensors[around].shape, rows = {.batch_axis = -1};
+    struct convoy_shape shape = importer->graph->tensors[around].shape, rows;
     int64_t size = shape.dims[axis], span = (count - 1) * step + 1;
     int64_t whole = start + count * step <= size ? count * step : span; /* the last row may be cut short */
-    struct convoy_node *node;
+    int inside;
     if (shape.rank == CONVOY_MAX_RANK)
         return onnx_fail(importer, -ENOTSUP, "it writes into a tensor of %d dimensions at places with gaps",
                          CONVOY_MAX_RANK);
+    int status = cut_into_rows(importer, around, axis, start, step, count, &rows, &inside);
     shape.dims[axis] = count * step;
-    int status = onnx_emit(importer, CONVOY_OP_PAD, &around, 1, &shape, &node);
-    if (status != 0)
-        return status;
-    node->pad.before[axis] = -start;
-    node->pad.after[axis] = start + count * step - size;
-    int inside = node->output;
-    for (int i = 0; i < shape.rank; i++) {
-        if (i == shape.batch_axis)
-            rows.batch_axis = rows.rank;
-        rows.dims[rows.rank++] = i == axis ? count : shape.dims[i];
-        if (i == axis)
-            rows.dims[rows.rank++] = step;
-    }
-    status = onnx_emit_reshape(importer, inside, &rows, &inside);
     rows.dims[axis + 1] = 1;
     if (status == 0)
         status = onnx_emit_reshape(importer, written, &rows, &written);

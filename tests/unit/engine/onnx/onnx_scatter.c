@@ -20,17 +20,12 @@ static struct builder *written(const char *op, int64_t batch, int rank, const in
     return b;
 }
 
-/* The indices {n, channel, place} of the image that each n stands for. */
-static struct builder *write_in_images(const char *places, int rank, const int64_t *shape, int64_t channels)
+/* "own" of [N,1]: the number of each image of x in its batch; and the constants "zero" and "one". */
+static void number_images(struct builder *b)
 {
-    struct builder *b = builder_new(18);
-    builder_input(b, "x", DIMS(-1, 2, 3));
-    builder_output(b, "y");
     builder_ints(b, "zero", DIMS(0));
     builder_ints(b, "one", DIMS(1));
-    builder_ints(b, "two", DIMS(2));
     builder_ints(b, "column", DIMS(-1, 1));
-    builder_ints(b, "places", rank, shape);
     builder_node(b, "Shape", "x", "sizes");
     builder_node(b, "Gather", "sizes,zero", "n1");
     builder_node(b, "Squeeze", "n1", "n");
@@ -38,6 +33,17 @@ static struct builder *write_in_images(const char *places, int rank, const int64
     builder_node(b, "Squeeze", "one", "step");
     builder_node(b, "Range", "from,n,step", "images");
     builder_node(b, "Reshape", "images,column", "own");
+}
+
+/* The indices {n, channel, place} of the image that each n stands for. */
+static struct builder *write_in_images(const char *places, int rank, const int64_t *shape, int64_t channels)
+{
+    struct builder *b = builder_new(18);
+    builder_input(b, "x", DIMS(-1, 2, 3));
+    builder_output(b, "y");
+    builder_ints(b, "two", DIMS(2));
+    builder_ints(b, "places", rank, shape);
+    number_images(b);
     builder_node(b, "Mul", "own,zero", "none");
     builder_node(b, "Add", places, "second");
     builder_int(b, builder_node(b, "Concat", "own,second", "indices"), "axis", -1);
@@ -117,16 +123,7 @@ Test(onnx_scatter, a_number_of_an_image_is_no_value)
     struct builder *b = builder_new(18); /* x + n would need to know which image of the batch it is */
     builder_input(b, "x", DIMS(-1, 2));
     builder_output(b, "y");
-    builder_ints(b, "zero", DIMS(0));
-    builder_ints(b, "one", DIMS(1));
-    builder_ints(b, "column", DIMS(-1, 1));
-    builder_node(b, "Shape", "x", "sizes");
-    builder_node(b, "Gather", "sizes,zero", "n1");
-    builder_node(b, "Squeeze", "n1", "n");
-    builder_node(b, "Squeeze", "zero", "from");
-    builder_node(b, "Squeeze", "one", "step");
-    builder_node(b, "Range", "from,n,step", "images");
-    builder_node(b, "Reshape", "images,column", "own");
+    number_images(b);
     builder_int(b, builder_node(b, "Cast", "own", "floats"), "to", FLOAT_TYPE);
     builder_node(b, "Add", "x,floats", "y");
     builder_refused(b, -ENOTSUP, "counts the images of a batch");
