@@ -1,6 +1,7 @@
 #include "engine/cpu/wait_word.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/pause.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -16,22 +17,13 @@ static void futex(_Atomic uint32_t *address, int operation, uint32_t value)
     syscall(SYS_futex, address, operation, value, NULL, NULL, 0);
 }
 
-static inline void pause_once(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield" ::: "memory");
-#endif
-}
-
 /* True when the value changed within the time. */
 static bool spin(struct convoy_cpu_wait_word *word, uint32_t old, uint32_t ns)
 {
     uint64_t begun = convoy_now_ns();
     do {
         for (int look = 0; look < LOOKS; look++) {
-            pause_once();
+            convoy_pause();
             if (atomic_load_explicit(&word->value, memory_order_acquire) != old)
                 return true;
         }

@@ -4,19 +4,12 @@
  * another core. */
 #include "server/batching/batcher_internal.h"
 
+#include "engine/base/pause.h"
+
 /* How often a thread looks whether its work is done before it sleeps for the lock: some 10 us, longer than a
  * turn takes. */
 #define LOOKS     300u
 #define TRY_EVERY 8u /* looks */
-
-static inline void pause_core(void)
-{
-#if defined __x86_64__
-    __builtin_ia32_pause();
-#elif defined __aarch64__
-    __asm__ volatile("isb");
-#endif
-}
 
 void convoy_batcher_do_asked(struct convoy_batcher *batcher)
 {
@@ -59,7 +52,7 @@ void convoy_batcher_run(struct convoy_batcher *batcher, struct batcher_work *wor
     for (uint32_t look = 1; look <= LOOKS; look++) {
         if (atomic_load_explicit(&work->done, memory_order_acquire))
             return;
-        pause_core();
+        convoy_pause();
         if (look % TRY_EVERY == 0 && pthread_mutex_trylock(&batcher->lock) == 0) {
             convoy_batcher_unlock(batcher);
             return;
