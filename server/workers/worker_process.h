@@ -63,7 +63,7 @@ struct convoy_worker_process {
     bool ended;           /* its socket was read to its end, or is read no more */
     bool left_early;      /* it was left before it was dead */
     bool was_spare;
-    uv_timer_t look;        /* active while it was killed and is not dead: is it ending? */
+    uv_timer_t look;        /* active while it was killed and is not dead: may it be left? */
     uint64_t look_until_us; /* moves on while another one is ending */
     int exit_status;        /* as waitpid(2) tells it */
     int open_handles;
