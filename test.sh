@@ -100,7 +100,7 @@ units() {
   local program suite
   for program in "${@:3}"; do
     if [ "$program" = engine_cuda_tune ]; then
-      for suite in cuda_tuner cuda_cache cuda_trial; do
+      for suite in cuda_tuner cuda_cache; do
         unit works "$2/$program/$suite" "$1/tests/unit_$program" --filter "$suite/*"
       done
     else
@@ -134,8 +134,6 @@ queue_after_release() {
   step last style/tidy clean_tidy
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
-  step works emulated/kernels-on-trial env CONVOY_TRIAL_KERNELS=1 build/bin/convoy-kernels-emulated --check --kernel attention --shapes 20
-  [ "$level" != all ] || step works emulated/backends-on-trial env CONVOY_TRIAL_KERNELS=1 build/tests/unit_emulated_backends
   for script in tests/integration/test_*.sh; do
     [ "$level" = all ] || ! grep -qE '^# (all: |sanitize: *yes)' "$script" || continue
     name=${script##*/test_}

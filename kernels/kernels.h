@@ -158,13 +158,7 @@ struct convoy_conv_kernel {
     cudaError_t (*launch)(const struct convoy_conv_shape *shape, const struct convoy_conv_operands *operands,
                           cudaStream_t stream);
     bool nhwc; /* for shapes with nhwc.on, and for no others */
-    /* It has not run on a GPU yet: checked in the emulation; plans and the tuner take it only with
-     * CONVOY_TRIAL_KERNELS=1 in the worker's environment (convoy_trial_kernels()). */
-    bool on_trial;
 };
-
-/* Is CONVOY_TRIAL_KERNELS=1 in the environment? It is looked at once, by the first call. */
-bool convoy_trial_kernels(void);
 
 /* All convolution kernels of the library, from the simplest on (the ladder of docs/kernels.md). Static; never
  * freed. */

@@ -57,7 +57,7 @@ struct attention_rows {
     }
 };
 
-/* attention_wgmma.cu: can it, and does it pay? */
+/* attention_wgmma.cu: can it? */
 bool attention_wgmma_takes(const struct attention_job *job);
 cudaError_t attention_wgmma_launch(const struct attention_job *job, cudaStream_t stream);
 

@@ -3,11 +3,11 @@
  *
  * A block is a warpgroup and makes one head of one window, or where there are fewer heads than
  * multiprocessors 64 queries of it: each of these blocks has all keys and values, and the numbers are the
- * same. Keys and values lie in shared memory as a whole,
- * so nothing is scaled down as keys come. 64 queries at a time: their products with all keys stay in
- * registers, become shares there, are rounded to fp16 and are, still in registers, the left side of the
- * product with the values. The next queries come meanwhile. Three blocks a multiprocessor keep the tensor
- * cores, the special functions and the copies busy beside each other.
+ * same. Keys and values lie in shared memory as a whole, so nothing is scaled down as keys come. 64 queries
+ * at a time: their products with all keys stay in registers, become shares there, are rounded to fp16 and
+ * are, still in registers, the left side of the product with the values. The next queries come meanwhile.
+ * Three blocks a multiprocessor keep the tensor cores, the special functions and the copies busy beside each
+ * other.
  *
  * Rows are 128 bytes, swizzled as the copy engine does, which asynchronous copies of 16 bytes do as well, and
  * these take rows from anywhere.
@@ -17,7 +17,8 @@
  *
  * Predicted 130 us for 12 heads of 197 x 64, 256 images, where attention.cu takes 365. Measured within
  * vit_b_16 on an H100: 12 of them and the rest 20.58 ms in place of 22.09, so some 240 us each. 168
- * registers, of which a few are spilled; the profiler has not seen it. */
+ * registers, of which a few are spilled; the profiler has not seen it. What dividing queries saves by itself
+ * was not measured: conv_maps.cu has times of vit_b_16 with both. */
 #include "kernels/device/async_copy.cuh"
 #include "kernels/nhwc/attention.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
@@ -207,12 +208,10 @@ static bool fills_chip(const struct convoy_nhwc_attention *shape)
     return shape->n * shape->windows * shape->heads >= NHWC_SMS;
 }
 
-/* Heads whose queries are divided are on trial: that has not run on a GPU. */
 bool attention_wgmma_takes(const struct attention_job *job)
 {
     const struct convoy_nhwc_attention *shape = &job->shape;
-    return shape->d == CHANNELS && shape->keys <= 16 * PART && !job->scaled &&
-           (fills_chip(shape) || convoy_trial_kernels()) && convoy_has_wgmma();
+    return shape->d == CHANNELS && shape->keys <= 16 * PART && !job->scaled && convoy_has_wgmma();
 }
 
 template <int PARTS> static cudaError_t launch(struct attention_job job, cudaStream_t stream)

@@ -15,10 +15,10 @@
  * - split: they make the same tile and divide the reduction, and each adds and stores a part of the outputs
  *   from the sums of all.
  *
- * At the end all warps meet, since the sums take the place of the ring in shared memory: output after output,
- * a row of maps each, 4 numbers longer than the maps so that a warp's sums lie in different banks. A thread
- * then makes 8 maps of an output at a time, in a loop: bias, residual, activation, rounding and a store of 16
- * bytes are there once. */
+ * At the end the warps that multiply meet, since the sums take the place of the ring in shared memory: output
+ * after output, a row of maps each, 4 numbers longer than the maps so that a warp's sums lie in different
+ * banks. A thread then makes 8 maps of an output at a time, in a loop: bias, residual, activation, rounding
+ * and a store of 16 bytes are there once. */
 #ifndef CONVOY_KERNELS_NHWC_CONV_MAPS_CUH
 #define CONVOY_KERNELS_NHWC_CONV_MAPS_CUH
 
@@ -43,9 +43,10 @@ template <int GROUPS, int ROWS, int NT> struct nhwc_maps_tile {
     static constexpr int BARRIERS = STAGES * STAGE_BYTES;
     static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024; /* 1024: to begin on a multiple of that */
     static constexpr int THREADS = (GROUPS + 1) * CONVOY_WARPGROUP;
-    /* Two pieces of sums need registers of the warpgroup that copies, which then takes no part in the end. */
+    static constexpr int MULTIPLIERS = GROUPS * CONVOY_WARPGROUP; /* the first threads */
+    /* Two pieces of sums need registers of the warpgroup that copies, which keeps as many as the loop at the
+     * end wants: 56 + 2 x 224 are 3 x 168. */
     static constexpr bool TAKES = ROWS > 1;
-    static constexpr int FINISHERS = TAKES ? GROUPS * CONVOY_WARPGROUP : THREADS;
     static_assert(OUTPUTS * PITCH * (int)sizeof(float) <= BARRIERS, "the sums take the place of the ring");
     static_assert(2 * STAGES * (int)sizeof(uint64_t) <= 256, "barriers of all stages");
 };
@@ -185,8 +186,8 @@ static __device__ __forceinline__ void nhwc_finish_maps(const struct nhwc_job &j
     int i = (int)threadIdx.x;
     uint4 added = nhwc_residual_of(job, place.output + first + i / CELLS, place.map + i % CELLS * NHWC_CELL);
 #pragma unroll 1
-    for (; i < outputs * CELLS; i += TILE::FINISHERS) {
-        int row = first + i / CELLS, cell = i % CELLS, next = i + TILE::FINISHERS;
+    for (; i < outputs * CELLS; i += TILE::THREADS) {
+        int row = first + i / CELLS, cell = i % CELLS, next = i + TILE::THREADS;
         int m = place.output + row, n = place.map + cell * NHWC_CELL;
         const uint4 residual = added;
         added = nhwc_residual_of(job, next < outputs * CELLS ? place.output + first + next / CELLS : job.m,
@@ -251,19 +252,13 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
         convoy_cluster_sync(); /* all blocks have begun, and their barriers are there */
     if (group == GROUPS) {
         if constexpr (tile::TAKES)
-            convoy_registers_leave<24>();
+            convoy_registers_leave<56>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill_maps<tile>(job, shared, barriers, place, cluster.share);
         __syncwarp();
-        __syncthreads(); /* the sums may take the place of the stages */
-        if constexpr (tile::TAKES) {
-            nhwc_meet_maps(cluster.split);
-            nhwc_part_maps(cluster);
-            return;
-        }
     } else {
         if constexpr (tile::TAKES)
-            convoy_registers_take<240>();
+            convoy_registers_take<224>();
         float sum[ROWS][NT][4] = {};
         int turn = 0;
 #pragma unroll 1
@@ -286,7 +281,9 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
             nhwc_give_maps<barriers_of, tile::STAGES>(barriers, turn - 1, place.count, cluster.share);
         } while (++turn < place.count);
         convoy_wgmma_wait<0>();
-        __syncthreads(); /* as above: all warps have read all stages */
+        /* All warps have read all stages, and each has waited for all copies, so the sums may take their
+         * place. */
+        convoy_threads_sync(tile::MULTIPLIERS);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
             nhwc_put_maps<tile>(sums, (group * ROWS + i) * NHWC_PIECE, sum[i]);

@@ -60,7 +60,7 @@ convoy_switch_stack:
     .size convoy_switch_stack, . - convoy_switch_stack
 )");
 
-enum state { READY, AT_WARP, AT_BLOCK, AT_CLUSTER, AT_EVENT, ENDED };
+enum state { READY, AT_WARP, AT_FIRST, AT_BLOCK, AT_CLUSTER, AT_EVENT, ENDED };
 
 struct fiber {
     void *stack; /* where it stands, while another runs */
@@ -68,6 +68,7 @@ struct fiber {
     uint3 index;
     unsigned block; /* its number in the cluster */
     unsigned turn;  /* 0 or 1: where it puts what it exchanges next */
+    int line;       /* of the source, where it waits for its block */
 };
 
 struct block {
@@ -82,7 +83,7 @@ struct block {
 fiber fibers[FIBERS_MAX];
 block blocks[BLOCKS_MAX];
 size_t running, threads, pitch, in_use, alive;
-size_t meeting;           /* threads of a block that wait for each other at its barrier */
+size_t meeting;           /* the first threads of a block, which wait for each other AT_FIRST */
 unsigned cluster, chosen; /* blocks, and the set of those that run now */
 bool met;                 /* at a cluster barrier, so all blocks have started */
 bool happened;            /* since the last round: what threads may wait for */
@@ -246,12 +247,13 @@ bool free_warps()
     return freed;
 }
 
-/* Lets the threads from first to end go on, if none of them is elsewhere than at this barrier. */
+/* Lets the threads from first to end go on, if none of them is elsewhere than at this barrier. One that
+ * counts its threads waits for those that have ended, too, and so for ever. */
 bool free_barrier(state barrier, size_t first, size_t end)
 {
     bool any = false;
     for (size_t i = first; i < end; i++) {
-        if (fibers[i].now != barrier && fibers[i].now != ENDED)
+        if (fibers[i].now != barrier && (fibers[i].now != ENDED || barrier == AT_FIRST))
             return false;
         any = any || fibers[i].now == barrier;
     }
@@ -261,11 +263,31 @@ bool free_barrier(state barrier, size_t first, size_t end)
     return any;
 }
 
+/* The threads of a block have met: compute-sanitizer's synccheck takes it for an error where they call
+ * __syncthreads() in different places. */
+void look_at_lines(size_t first)
+{
+    int line = 0;
+    for (size_t i = first; i < first + threads; i++) {
+        if (fibers[i].now == ENDED)
+            continue;
+        if (line != 0 && fibers[i].line != line)
+            die("threads of a block meet in different places: __syncthreads() of lines %d and %d", line,
+                fibers[i].line);
+        line = fibers[i].line;
+    }
+}
+
 bool free_blocks()
 {
     bool freed = false;
-    for (unsigned b = 0; b < cluster; b++)
-        freed = free_barrier(AT_BLOCK, b * pitch, b * pitch + meeting) || freed;
+    for (unsigned b = 0; b < cluster; b++) {
+        freed = free_barrier(AT_FIRST, b * pitch, b * pitch + meeting) || freed;
+        if (!free_barrier(AT_BLOCK, b * pitch, b * pitch + threads))
+            continue;
+        look_at_lines(b * pitch);
+        freed = true;
+    }
     return freed;
 }
 
@@ -353,17 +375,16 @@ void run_cluster(uint3 first)
 
 } // namespace
 
-void __syncthreads()
+void __syncthreads(int line)
 {
-    meeting = threads;
+    fibers[running].line = line;
     leave(AT_BLOCK);
 }
 
-/* Of the first threads; the others meet nowhere as long as these do. */
 void convoy_emulated_threads_sync(int count)
 {
     meeting = (size_t)count;
-    leave(AT_BLOCK);
+    leave(AT_FIRST);
 }
 
 void __syncwarp(unsigned)
@@ -453,6 +474,7 @@ void convoy_emulated_grid(dim3 grid, dim3 block, unsigned blocks_together, size_
                           const std::function<void()> &body)
 {
     threads = (size_t)block.x * block.y * block.z;
+    meeting = 0;
     cluster = blocks_together;
     pitch = cluster == 1 ? threads : (threads + WARP - 1) / WARP * WARP;
     in_use = cluster * pitch;

@@ -29,8 +29,6 @@ step() { # NAME COMMAND...
 }
 # A process for each test, and each opens the device: with 32 hardware queues (docs/cuda.md) that takes half a second longer.
 unit() { CUDA_DEVICE_MAX_CONNECTIONS=8 LD_LIBRARY_PATH=$pack/tests/lib CONVOY_TEST_MODULE=$pack/lib/convoyd/convoy-backend-cuda.so "$pack/tests/unit_$1"; }
-# Kernels on trial (docs/kernels.md): --check above has convolutions on trial in any case, and attention only so.
-on_trial() { CONVOY_TRIAL_KERNELS=1 "$@"; }
 accuracy() {
   [ -s "${CONVOY_ANSWERS:-}" ] || { echo "CONVOY_ANSWERS names no answers of the CPU backend"; return 77; }
   tests/gpu/accuracy.sh "$pack" "${CONVOY_DATA:-../shared/data}" "$CONVOY_ANSWERS"
@@ -39,8 +37,6 @@ accuracy() {
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 step kernels "$pack/bin/convoy-kernels" --check
 step backends unit engine_backends
-step trial/attention on_trial "$pack/bin/convoy-kernels" --check --kernel attention
-step trial/backends on_trial unit engine_backends
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
 step canary env CONVOY_BUILD="$pack" bash tests/integration/test_canary_cuda.sh
 step spare env CONVOY_BUILD="$pack" bash tests/integration/test_spare.sh
@@ -58,7 +54,6 @@ if [ "${2:-}" != quick ]; then
   # The shapes that are awkward on purpose: under racecheck they take minutes already.
   for tool in memcheck racecheck synccheck; do
     step "$tool" compute-sanitizer --tool $tool --error-exitcode 9 "$pack/bin/convoy-kernels" --check --in-turns --shapes 0
-    step "trial/$tool" on_trial compute-sanitizer --tool $tool --error-exitcode 9 "$pack/bin/convoy-kernels" --check --kernel attention
   done
 fi
 [ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }

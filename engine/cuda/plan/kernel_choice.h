@@ -40,17 +40,11 @@ void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choi
 void convoy_cuda_conv_key(const struct convoy_conv_shape *shape, struct convoy_cuda_key *key);
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *shape, struct convoy_cuda_key *key);
 
-/* May the kernel be chosen at all? One on trial only where the environment asks for it. */
-static inline bool convoy_cuda_conv_offered(const struct convoy_conv_kernel *kernel)
-{
-    return !kernel->on_trial || convoy_trial_kernels();
-}
-
-/* May it be chosen, and does it run this shape, in this layout? */
+/* Does the kernel run this shape, in this layout? */
 static inline bool convoy_cuda_conv_fits(const struct convoy_conv_kernel *kernel,
                                          const struct convoy_conv_shape *shape)
 {
-    return convoy_cuda_conv_offered(kernel) && kernel->nhwc == shape->nhwc.on && kernel->takes(shape);
+    return kernel->nhwc == shape->nhwc.on && kernel->takes(shape);
 }
 
 /* Returns the kernel for a shape. Never NULL for float32 in planes: one kernel of each kind takes every

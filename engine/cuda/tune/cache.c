@@ -16,16 +16,14 @@
 #define FIRST_LINE "convoyd kernel times 2\n"
 #define MOST_BYTES ((size_t)4 << 20) /* some 30,000 shapes */
 
-/* A hash of the names of all kernels that may be chosen, each with its final 0: so times with kernels on
- * trial are kept apart from times without. */
+/* A hash of the names of all kernels, each with its final 0. */
 static uint64_t kernels_fingerprint(void)
 {
     int count;
     uint64_t hash = 0;
     const struct convoy_conv_kernel *const *convs = convoy_conv_kernels(&count);
     for (int i = 0; i < count; i++)
-        if (convoy_cuda_conv_offered(convs[i]))
-            hash = convoy_hash(hash, convs[i]->name, strlen(convs[i]->name) + 1);
+        hash = convoy_hash(hash, convs[i]->name, strlen(convs[i]->name) + 1);
     const struct convoy_gemm_kernel *const *gemms = convoy_gemm_kernels(&count);
     for (int i = 0; i < count; i++)
         hash = convoy_hash(hash, gemms[i]->name, strlen(gemms[i]->name) + 1);

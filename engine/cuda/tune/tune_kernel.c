@@ -14,12 +14,11 @@
 static void add_candidate(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_candidate candidate)
 {
     int at = tuning->count;
-    int most = convoy_trial_kernels() ? CONVOY_CUDA_MAX_TRIALS : CONVOY_CUDA_MAX_CANDIDATES;
     while (at > 0 && candidate.estimate_us < tuning->candidates[at - 1].estimate_us)
         at--;
-    if (at == most)
+    if (at == CONVOY_CUDA_MAX_CANDIDATES)
         return;
-    int last = tuning->count < most ? tuning->count : most - 1;
+    int last = tuning->count < CONVOY_CUDA_MAX_CANDIDATES ? tuning->count : CONVOY_CUDA_MAX_CANDIDATES - 1;
     memmove(&tuning->candidates[at + 1], &tuning->candidates[at],
             (size_t)(last - at) * sizeof(tuning->candidates[0]));
     tuning->candidates[at] = candidate;

@@ -10,9 +10,7 @@
 #include "engine/cuda/plan/weights.h"
 #include "engine/cuda/tune/measure.h"
 
-#define CONVOY_CUDA_MAX_CANDIDATES 32
-/* With kernels on trial, whose estimates must not drive out what is known to run. */
-#define CONVOY_CUDA_MAX_TRIALS 64
+#define CONVOY_CUDA_MAX_CANDIDATES 64
 
 struct convoy_net;
 
@@ -27,7 +25,7 @@ struct convoy_cuda_tune_kernel {
     struct convoy_cuda_step step;
     struct convoy_cuda_key key;
     int count, at; /* of candidates: their number; the one that is being timed */
-    struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_TRIALS];
+    struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_CANDIDATES];
     bool prepared; /* the step is set to candidate `at`, and series is its own */
     struct convoy_cuda_series series;
     const char *best; /* static text */

@@ -87,7 +87,8 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 static constexpr int warpSize = 32;
 
-void __syncthreads();
+/* The threads of a block call it in the same line of the source. */
+void __syncthreads(int line = __builtin_LINE());
 void __syncwarp(unsigned mask = 0xffffffffu);
 /* Gives value to the warp's lane and returns what `from` gave; all lanes of the warp must call. */
 uint64_t convoy_emulated_shuffle(uint64_t value, int from);

@@ -2,14 +2,9 @@
  * shared memory and number, finds what the others wrote, and what the hardware would not forgive is not
  * forgiven. */
 #include "tests/emulation/cluster_kernels.h"
+#include "tests/unit/emulation/aborts.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static double told_to(uint32_t block, uint32_t thread, uint32_t cluster)
 {
@@ -87,52 +82,30 @@ Test(emulation_cluster, a_missing_barrier_shows)
     cr_expect_gt(wrong(2, 32, CLUSTER_NO_SECOND_SYNC), 0);
 }
 
-/* The process that runs it must abort, and say this. */
-static void dies_as(unsigned (*runs)(unsigned, unsigned, enum cluster_fault), enum cluster_fault fault,
-                    const char *saying)
+static void gossip(int fault)
 {
-    int tube[2], status;
-    char said[512];
-    size_t length = 0;
-    cr_assert_eq(pipe(tube), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    cr_assert_geq(child, 0);
-    if (child == 0) {
-        dup2(tube[1], STDERR_FILENO);
-        close(tube[0]);
-        runs(4, 64, fault);
-        _exit(0);
-    }
-    close(tube[1]);
-    for (ssize_t got; (got = read(tube[0], said + length, sizeof said - 1 - length)) > 0;)
-        length += (size_t)got;
-    said[length] = '\0';
-    close(tube[0]);
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "%s: status %d", saying, status);
-    cr_expect_neq(strstr(said, saying), NULL, "\"%s\" is not in \"%s\"", saying, said);
+    wrong(4, 64, (enum cluster_fault)fault);
 }
 
-static void dies(enum cluster_fault fault, const char *saying)
+static void glance(int fault)
 {
-    dies_as(wrong, fault, saying);
+    seen_wrong(4, 64, (enum cluster_fault)fault);
 }
 
 Test(emulation_cluster, looks_that_the_hardware_forbids_abort)
 {
-    dies_as(seen_wrong, CLUSTER_NO_FIRST_SYNC, "before a first cluster barrier");
-    dies_as(seen_wrong, CLUSTER_NO_LAST_SYNC, "access");
+    expect_abort(glance, CLUSTER_NO_FIRST_SYNC, "before a first cluster barrier");
+    expect_abort(glance, CLUSTER_NO_LAST_SYNC, "access");
 }
 
 Test(emulation_cluster, what_the_hardware_forbids_aborts)
 {
-    dies(CLUSTER_NO_FIRST_SYNC, "before a first cluster barrier");
-    dies(CLUSTER_NO_LAST_SYNC, "ends without a cluster barrier");
-    dies(CLUSTER_LATE, "which has ended");
-    dies(CLUSTER_OUTSIDE, "not in dynamic shared memory");
-    dies(CLUSTER_NO_SUCH_BLOCK, "block 4 of a cluster of 4");
-    dies(CLUSTER_ELSEWHERE, "wait for others that wait elsewhere");
+    expect_abort(gossip, CLUSTER_NO_FIRST_SYNC, "before a first cluster barrier");
+    expect_abort(gossip, CLUSTER_NO_LAST_SYNC, "ends without a cluster barrier");
+    expect_abort(gossip, CLUSTER_LATE, "which has ended");
+    expect_abort(gossip, CLUSTER_OUTSIDE, "not in dynamic shared memory");
+    expect_abort(gossip, CLUSTER_NO_SUCH_BLOCK, "block 4 of a cluster of 4");
+    expect_abort(gossip, CLUSTER_ELSEWHERE, "wait for others that wait elsewhere");
 }
 
 Test(emulation_cluster, ranks_and_warps)

@@ -70,6 +70,26 @@ Test(cuda_tuner, networks_run_whole_where_that_is_faster)
     unload_all(net, graph);
 }
 
+/* Few images: before anything was timed the estimate names a kernel whose rows are maps, and where all
+ * kernels of one launch are as fast, it is kept. 8 channels: no kernel makes such a network as a whole. */
+Test(cuda_tuner, few_images_run_on_kernels_whose_rows_are_maps)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 6, 5));
+    int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    struct convoy_net_info info;
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+    cr_expect_eq(strncmp(info.layers[0].kernel, "nhwc_maps:", 10), 0, "%s", info.layers[0].kernel);
+    tune_all();
+    const struct convoy_net_info *tuned = changes > 0 ? &changed_info : &info;
+    cr_expect_eq(strncmp(tuned->layers[0].kernel, "nhwc_maps:", 10), 0, "%s", tuned->layers[0].kernel);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, tuned, CONVOY_LAYOUT_F32_CHW, rows, 1e-2);
+    unload_all(net, graph);
+}
+
 static int conv_relu(struct convoy_graph *graph, int x, int64_t maps)
 {
     return add_act(graph, add_conv(graph, x, maps, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);

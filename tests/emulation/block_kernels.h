@@ -1,0 +1,35 @@
+/* A kernel whose threads meet in parts of a block, which tests/unit/emulation/emulation_block.c launches:
+ * what they should find, and what they should not do. */
+#ifndef CONVOY_TESTS_BLOCK_KERNELS_H
+#define CONVOY_TESTS_BLOCK_KERNELS_H
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum block_fault {
+    BLOCK_SOUND,
+    BLOCK_NO_SYNC,    /* the first threads read what may not have been written */
+    BLOCK_TWO_PLACES, /* the block's threads meet at two __syncthreads() */
+    BLOCK_ENDED       /* a warp of the first threads ends while the others wait for it */
+};
+
+/* Blocks of `threads` threads. The first `part` of each lay down a number each, meet by themselves, and put
+ * the next one's number into a second row. Then all threads meet, and thread t writes number t % part of that
+ * row to seen[block * threads + t]: block_number(block, (t % part + 1) % part). part: a multiple of 32. */
+cudaError_t block_parts(uint32_t *seen, unsigned blocks, unsigned threads, unsigned part,
+                        enum block_fault fault, cudaStream_t stream);
+
+/* What a thread of the first ones lays down. */
+static inline uint32_t block_number(uint32_t block, uint32_t thread)
+{
+    return (block + 1) * 40503u + thread * 977u;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

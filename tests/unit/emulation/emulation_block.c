@@ -1,0 +1,44 @@
+/* Threads of a block that meet in parts (convoy_threads_sync() of kernels/device/wgmma.cuh) on the emulated
+ * device, and what the hardware or compute-sanitizer would not forgive of them. */
+#include "tests/emulation/block_kernels.h"
+#include "tests/unit/emulation/aborts.h"
+
+#include <criterion/criterion.h>
+
+/* How many threads saw something else than they should. */
+static unsigned wrong(unsigned threads, unsigned part, enum block_fault fault)
+{
+    enum { BLOCKS = 5 };
+    unsigned bad = 0;
+    uint32_t *seen;
+    cr_assert_eq(cudaMalloc((void **)&seen, (size_t)BLOCKS * threads * sizeof *seen), cudaSuccess);
+    cr_assert_eq(block_parts(seen, BLOCKS, threads, part, fault, NULL), cudaSuccess);
+    cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
+    for (unsigned i = 0; i < BLOCKS * threads; i++)
+        bad += seen[i] != block_number(i / threads, (i % threads % part + 1) % part);
+    cr_assert_eq(cudaFree(seen), cudaSuccess);
+    return bad;
+}
+
+static void launch(int fault)
+{
+    wrong(128, 64, (enum block_fault)fault);
+}
+
+Test(emulation_block, the_first_threads_meet_while_the_others_wait_elsewhere)
+{
+    cr_expect_eq(wrong(128, 64, BLOCK_SOUND), 0);
+    cr_expect_eq(wrong(384, 256, BLOCK_SOUND), 0);
+    cr_expect_eq(wrong(64, 64, BLOCK_SOUND), 0, "all of a block");
+}
+
+Test(emulation_block, a_missing_barrier_shows)
+{
+    cr_expect_gt(wrong(128, 64, BLOCK_NO_SYNC), 0);
+}
+
+Test(emulation_block, what_is_forbidden_aborts)
+{
+    expect_abort(launch, BLOCK_TWO_PLACES, "meet in different places");
+    expect_abort(launch, BLOCK_ENDED, "wait for others that wait elsewhere");
+}
