@@ -21,11 +21,9 @@ int onnx_check_bytes(const struct onnx_importer *importer, bool *keeps)
     *keeps = found != NULL && onnx_is_listed(importer->op, keepers);
     if (found == NULL || *keeps || onnx_is_listed(importer->op, enders))
         return 0;
-    return onnx_fail(
-        importer, -ENOTSUP,
-        "it computes on '%.80s', which is uint8, and convoyd computes in floating point: put a Cast "
-        "to float32 before it",
-        found->name);
+    return onnx_refuse(importer, ONNX_CAST_BEFORE,
+                       "it computes on '%.80s', which is uint8, and convoyd computes in floating point",
+                       found->name);
 }
 
 void onnx_mark_bytes(const struct onnx_importer *importer)

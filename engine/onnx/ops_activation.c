@@ -159,7 +159,7 @@ static int read_celu(struct onnx_importer *importer)
     int x, result;
     int status = onnx_attribute_float(importer, "alpha", 1, &alpha);
     if (status == 0 && !(alpha > 0))
-        status = onnx_fail(importer, -ENOTSUP, "its alpha is %g, not above 0", (double)alpha);
+        status = onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its alpha is %g, not above 0", (double)alpha);
     if (status == 0)
         status = onnx_need_tensor(importer, 0, &x);
     if (status == 0)

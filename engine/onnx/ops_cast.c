@@ -19,9 +19,11 @@ static int ints_to_floats(struct onnx_importer *importer, const struct onnx_valu
     int64_t elements = convoy_shape_elements(&x->shape);
     for (int64_t i = 0; i < elements; i++)
         if (x->ints[i].batch != 0 && importer->batch != 1)
-            return onnx_fail(importer, -ENOTSUP, "it makes a floating-point number of the batch size");
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                               "it makes a floating-point number of the batch size");
     if (elements == 0)
-        return onnx_fail(importer, -ENOTSUP, "it makes floating-point numbers of an empty tensor");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "it makes floating-point numbers of an empty tensor");
     int status = onnx_allocate(importer, &x->shape, false, &data);
     if (status != 0)
         return status;
@@ -78,7 +80,7 @@ static int cast(struct onnx_importer *importer, const struct onnx_value *x, enum
     if (to == TO_BOOL)
         return to_truth(importer, x);
     if (x->kind == ONNX_ACTIVATION && to == TO_INTS)
-        return onnx_fail(importer, -ENOTSUP, "it makes integers of what depends on the model's input");
+        return onnx_refuse(importer, ONNX_CUT, "it makes integers of what depends on the model's input");
     if ((x->kind != ONNX_INTS) == (to == TO_FLOATS))
         return onnx_set_value(importer, x);
     if (to == TO_FLOATS && x->shape.batch_axis >= 0) {
@@ -115,8 +117,8 @@ static int read_cast(struct onnx_importer *importer)
     case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
         return cast(importer, x, TO_BOOL);
     default:
-        return onnx_fail(importer, -ENOTSUP, "it casts to %s, which is not supported",
-                         onnx_type_name((int32_t)type));
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it casts to %s, which is not supported",
+                           onnx_type_name((int32_t)type));
     }
 }
 
@@ -146,7 +148,7 @@ static int read_dropout(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (training != 0 || is_test == 0)
-        return onnx_fail(importer, -ENOTSUP, "it is in training mode: export the model for inference");
+        return onnx_refuse(importer, ONNX_EXPORT_FOR_INFERENCE, "it is in training mode");
     return read_identity(importer);
 }
 

@@ -27,7 +27,7 @@ static int read_eye_like(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (x->shape.rank != 2 || x->shape.batch_axis >= 0)
-        return onnx_fail(importer, -ENOTSUP, "its input is no matrix of a known size");
+        return onnx_refuse(importer, ONNX_CUT, "its input is no matrix of a known size");
     bool ints = type == 0 ? x->kind == ONNX_INTS
                           : type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
                                 type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
@@ -154,7 +154,7 @@ static int read_cum_sum(struct onnx_importer *importer)
         return status;
     const struct convoy_shape shape = importer->graph->tensors[x].shape;
     if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it adds up over the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it adds up over the images of a batch");
     for (int i = 0; i < shape.rank; i++)
         perm[i] = i;
     perm[axis] = shape.rank - 1;

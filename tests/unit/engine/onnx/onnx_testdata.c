@@ -8,6 +8,7 @@
 #include <onnx/onnx.pb-c.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,8 @@ static void load_case(const char *folder, bool no_batch, int *loaded, int *refus
         cr_expect(status < 0 && graph == NULL);
         cr_expect(strstr(error.message, path) == error.message, "%s: %s", path, error.message);
         cr_expect(strlen(error.message) > strlen(path) + 10, "no sentence: %s", error.message);
+        cr_expect(status != -ENOTSUP || strstr(error.message, "; to serve the model, ") != NULL,
+                  "what to do is missing: %s", error.message);
         if (getenv("CONVOY_TEST_VERBOSE") != NULL)
             fprintf(stderr, "%s\n", error.message);
     }
