@@ -182,11 +182,12 @@ static int read_outputs(struct onnx_importer *importer)
                                     : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
         if ((elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
              elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16) ||
-            value->is_bytes)
+            value->integer_type != 0)
             return convoy_fail(importer->error, -ENOTSUP,
                                "output '%.80s' is of type %s, convoyd answers float32, of networks in "
                                "float16, too; to serve the model, export it with float32 outputs",
-                               info->name, value->is_bytes ? "uint8" : onnx_type_name(elements_type));
+                               info->name,
+                               value->integer_type != 0 ? "uint8" : onnx_type_name(elements_type));
         if (value->kind != ONNX_ACTIVATION)
             return convoy_fail(
                 importer->error, -ENOTSUP,

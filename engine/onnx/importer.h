@@ -46,7 +46,9 @@ struct onnx_value {
      * shapes.h. */
     int64_t outer;
     int type;      /* of ints: TensorProto.DataType, 0 where it is not known */
-    bool is_bytes; /* of activations: uint8 in the file, whose arithmetic is not that of float32 (bytes.h) */
+    /* Of activations: the TensorProto.DataType of those that are whole numbers in the file, whose arithmetic
+     * is not that of float32 (integer_activations.h); 0 for floats and truth values. */
+    int integer_type;
     struct onnx_int *ints; /* owned by the importer; NULL for 0 elements */
     Onnx__TensorProto *initializer;
 };

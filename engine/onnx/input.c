@@ -295,6 +295,7 @@ int onnx_register_input(struct onnx_importer *importer, const Onnx__ValueInfoPro
                                  .shape = shape,
                                  .tensor = tensor,
                                  .outer = 1,
-                                 .is_bytes = importer->graph->input_type == CONVOY_INPUT_UINT8};
+                                 .integer_type =
+                                     importer->graph->input_type == CONVOY_INPUT_UINT8 ? type->elem_type : 0};
     return 0;
 }

@@ -1,11 +1,11 @@
 #include "engine/onnx/scope.h"
 
 #include "engine/onnx/attributes.h"
-#include "engine/onnx/bytes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/emit.h"
 #include "engine/onnx/fail.h"
 #include "engine/onnx/folding.h"
+#include "engine/onnx/integer_activations.h"
 #include "engine/onnx/names.h"
 #include "engine/onnx/ops.h"
 #include "engine/onnx/tensor.h"
@@ -432,16 +432,16 @@ static int read_node(struct onnx_importer *importer)
         status = find_order(importer, operator->order);
     if (status == 0)
         status = check_ints(importer);
-    bool bytes = false;
+    int kept = 0;
     if (status == 0)
-        status = onnx_check_bytes(importer, &bytes);
+        status = onnx_check_integers(importer, &kept);
     if (status != 0)
         return status;
     int first_node = importer->graph->node_count, first_tensor = importer->graph->tensor_count;
     status = operator->read(importer);
     importer->node = node; /* a branch's nodes have been read in between */
-    if (status == 0 && bytes)
-        onnx_mark_bytes(importer);
+    if (status == 0 && kept != 0)
+        onnx_mark_integers(importer, kept);
     return status == 0 ? onnx_fold(importer, first_node, first_tensor) : status;
 }
 
