@@ -284,6 +284,17 @@ struct convoy_normalize_shape {
 cudaError_t convoy_launch_normalize(const struct convoy_normalize_shape *shape, const float *x,
                                     const float *scale, const float *shift, float *y, cudaStream_t stream);
 
+/* The first `count` (1 to length) numbers along the middle of outer x length x inner, in order: their values,
+ * or their places as floats, into outer x count x inner. The largest come first, or with `smallest` these; of
+ * equal ones that at the lower place, or with `last` that at the higher one; NaN before all numbers. y is not
+ * x. length is less than 2^31. */
+struct convoy_top_shape {
+    int64_t outer, length, inner, count;
+    bool smallest, last, places;
+};
+cudaError_t convoy_launch_top(const struct convoy_top_shape *shape, const float *x, float *y,
+                              cudaStream_t stream);
+
 /* Sets count floats to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 

@@ -190,6 +190,9 @@ static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_
     case CONVOY_CPU_SOFTMAX_LOOP:
         convoy_cpu_softmax(&step->softmax, first, second);
         return 0;
+    case CONVOY_CPU_TOP_LOOP:
+        convoy_top(&step->top, first, second);
+        return 0;
     case CONVOY_CPU_NORMALIZE_LOOP: {
         const struct convoy_cpu_normalize *normalize = &step->normalize;
         const float *scale = normalize->has_scale ? use_data(plan, step, 2) : NULL;

@@ -28,6 +28,7 @@ static int set_outputs(struct onnx_importer *importer, const Onnx__NodeProto *no
         int status = onnx_set_value(importer, value);
         if (status != 0)
             return status;
+        onnx_find(importer, node->output[k])->integer_type = value->integer_type;
     }
     return 0;
 }

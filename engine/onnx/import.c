@@ -180,14 +180,14 @@ static int read_outputs(struct onnx_importer *importer)
         int32_t elements_type = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
                                     ? type->tensor_type->elem_type
                                     : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-        if ((elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-             elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16) ||
-            value->integer_type != 0)
+        bool is_float = elements_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
+                        elements_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+        bool is_byte = value->integer_type == ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
+        if (is_byte || (!is_float && value->integer_type == 0))
             return convoy_fail(importer->error, -ENOTSUP,
                                "output '%.80s' is of type %s, convoyd answers float32, of networks in "
                                "float16, too; to serve the model, export it with float32 outputs",
-                               info->name,
-                               value->integer_type != 0 ? "uint8" : onnx_type_name(elements_type));
+                               info->name, is_byte ? "uint8" : onnx_type_name(elements_type));
         if (value->kind != ONNX_ACTIVATION)
             return convoy_fail(
                 importer->error, -ENOTSUP,

@@ -12,9 +12,11 @@ int onnx_check_integers(const struct onnx_importer *importer, int *kept)
         "Identity",  "Dropout",      "Transpose",    "Reshape", "Flatten", "Squeeze",
         "Unsqueeze", "Slice",        "Split",        "Concat",  "Gather",  "Expand",
         "Tile",      "DepthToSpace", "SpaceToDepth", "MaxPool", "Pad",     NULL};
-    static const char *const enders[] = {"Cast",          "CastLike", "DequantizeLinear", "QLinearConv",
-                                         "QLinearMatMul", "Shape",    "ConvInteger",      "MatMulInteger",
-                                         "Size",          NULL};
+    static const char *const enders[] = {
+        "Cast",  "CastLike",    "DequantizeLinear", "QLinearConv",    "QLinearMatMul",
+        "Shape", "ConvInteger", "MatMulInteger",    "Size",           "Equal",
+        "Less",  "LessOrEqual", "Greater",          "GreaterOrEqual", "OneHot",
+        NULL};
     const struct onnx_value *found = NULL;
     for (int i = 0; i < importer->input_count && found == NULL; i++)
         if (importer->inputs[i] != NULL && importer->inputs[i]->integer_type != 0)

@@ -15,7 +15,7 @@ import sys
 import warnings
 
 OPERATORS = """
-    Abs Add ArgMax Attention AveragePool BatchNormalization Cast CastLike Ceil Celu Clip Concat Constant
+    Abs Add ArgMax ArgMin Attention AveragePool BatchNormalization Cast CastLike Ceil Celu Clip Concat Constant
     ConstantOfShape Conv ConvInteger ConvTranspose CumSum DepthToSpace DequantizeLinear Div Dropout
     DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gelu Gemm
     GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity If
@@ -23,7 +23,7 @@ OPERATORS = """
     MatMulInteger Max MaxPool Mean Min Mish Mod Mul Neg Not OneHot Pad Pow PRelu QLinearConv QLinearMatMul QuantizeLinear
     Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare Relu Reshape Resize RMSNormalization Round Selu Shape Sigmoid Slice Softmax Softplus Softsign
-    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu Tile Transpose Unsqueeze Upsample Where
+    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu Tile TopK Transpose Unsqueeze Upsample Where
 """.split()
 RESULT = re.compile(r"^case (\S+) (agrees|refused: |WRONG: )(.*)$", re.M)
 

@@ -229,6 +229,20 @@ Test(backend_nan, other_rows_of_the_batch)
     }
 }
 
+/* It comes before all numbers, from both ends. */
+Test(backend_nan, first_of_a_row)
+{
+    for (int form = 0; form < 4; form++) {
+        struct convoy_top top = {.axis = 1, .smallest = form % 2 == 1, .places = form / 2 == 1};
+        struct convoy_graph *graph = begin();
+        run_rows(graph, add_top(graph, add_flatten(graph, graph->input), 2, top), 2, the_first, 77);
+        if (top.places)
+            cr_expect(output[0][0] == 77 && output[0][1] != 77 && output[1][0] != 77);
+        else
+            cr_expect(isnan(output[0][0]) && !isnan(output[0][1]) && !isnan(output[1][0]));
+    }
+}
+
 enum layers { ACTIVATION, SOFTMAX, LOG_SOFTMAX, LARGEST, LARGER, LAYERS };
 
 static int add_layers(struct convoy_graph *graph, enum layers layers)
