@@ -61,10 +61,11 @@ enum convoy_unary_kind {
     CONVOY_UNARY_POW,         /* x^alpha */
     CONVOY_UNARY_THRESHOLDED, /* x > alpha ? x : 0 */
     CONVOY_UNARY_SIN,
-    CONVOY_UNARY_COS
+    CONVOY_UNARY_COS,
+    CONVOY_UNARY_ATAN
 };
 /* How many kinds there are, and how many of them follow other kernels' results. */
-#define CONVOY_UNARY_KINDS       (CONVOY_UNARY_COS + 1)
+#define CONVOY_UNARY_KINDS       (CONVOY_UNARY_ATAN + 1)
 #define CONVOY_UNARY_FUSED_KINDS (CONVOY_UNARY_SWISH + 1)
 #define CONVOY_UNARY_NHWC_KINDS  (CONVOY_UNARY_GELU_TANH + 1)
 

@@ -70,6 +70,8 @@ double convoy_activation_apply(const struct convoy_activation *activation, doubl
         return sin(x);
     case CONVOY_COS:
         return cos(x);
+    case CONVOY_ATAN:
+        return atan(x);
     }
     return NAN;
 }

@@ -87,7 +87,8 @@ enum convoy_activation_kind {
     CONVOY_POW,          /* x^alpha */
     CONVOY_THRESHOLDED,  /* x > alpha ? x : 0 */
     CONVOY_SIN,          /* sin x */
-    CONVOY_COS           /* cos x */
+    CONVOY_COS,          /* cos x */
+    CONVOY_ATAN          /* the angle, between -pi/2 and pi/2, whose tangent is x */
 };
 
 struct convoy_activation {

@@ -300,7 +300,7 @@ static const struct onnx_operator *find_operator(const char *name)
         onnx_normalize_operators,  onnx_pad_operators,        onnx_pool_operators,
         onnx_quantize_operators,   onnx_reduce_operators,     onnx_reshape_operators,
         onnx_resize_operators,     onnx_scatter_operators,    onnx_table_operators,
-        onnx_take_operators,       onnx_top_operators};
+        onnx_take_operators,       onnx_top_operators,        onnx_trigonometry_operators};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const struct onnx_operator *operator= tables[i]; operator->name != NULL; operator++)
             if (strcmp(operator->name, name) == 0)

@@ -13,25 +13,16 @@ Test(backend_functions, functions)
         enum convoy_activation_kind kind;
         float alpha;
         bool of_positive, has_steps;
-    } kinds[] = {{CONVOY_EXP, 0, false, false},
-                 {CONVOY_LOG, 0, true, false},
-                 {CONVOY_SQRT, 0, true, false},
-                 {CONVOY_ABS, 0, false, false},
-                 {CONVOY_ERF, 0, false, false},
-                 {CONVOY_GELU, 0, false, false},
-                 {CONVOY_GELU_TANH, 0, false, false},
-                 {CONVOY_ELU, 0.7f, false, false},
-                 {CONVOY_SOFTPLUS, 0, false, false},
-                 {CONVOY_MISH, 0, false, false},
-                 {CONVOY_ROUND, 0, false, true},
-                 {CONVOY_FLOOR, 0, false, true},
-                 {CONVOY_CEIL, 0, false, true},
-                 {CONVOY_SIGN, 0, false, true},
-                 {CONVOY_POW, -0.75f, true, false},
-                 {CONVOY_POW, 3, false, false},
-                 {CONVOY_THRESHOLDED, 0.3f, false, true},
-                 {CONVOY_SIN, 0, false, false},
-                 {CONVOY_COS, 0, false, false}};
+    } kinds[] = {{CONVOY_EXP, 0, false, false},           {CONVOY_LOG, 0, true, false},
+                 {CONVOY_SQRT, 0, true, false},           {CONVOY_ABS, 0, false, false},
+                 {CONVOY_ERF, 0, false, false},           {CONVOY_GELU, 0, false, false},
+                 {CONVOY_GELU_TANH, 0, false, false},     {CONVOY_ELU, 0.7f, false, false},
+                 {CONVOY_SOFTPLUS, 0, false, false},      {CONVOY_MISH, 0, false, false},
+                 {CONVOY_ROUND, 0, false, true},          {CONVOY_FLOOR, 0, false, true},
+                 {CONVOY_CEIL, 0, false, true},           {CONVOY_SIGN, 0, false, true},
+                 {CONVOY_POW, -0.75f, true, false},       {CONVOY_POW, 3, false, false},
+                 {CONVOY_THRESHOLDED, 0.3f, false, true}, {CONVOY_SIN, 0, false, false},
+                 {CONVOY_COS, 0, false, false},           {CONVOY_ATAN, 0, false, false}};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         for (int conv = 0; conv < (kinds[i].has_steps ? 1 : 2); conv++) {
             struct convoy_graph *graph = new_graph(SHAPE(1, 3, 5, 7));
