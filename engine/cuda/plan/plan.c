@@ -230,7 +230,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
         const struct convoy_nhwc_attention *shape = &step->nhwc_attention.shape;
         const void *rows = constant;
         return is_there(&step->nhwc_attention.bias, constant) || shape->q.rows == rows ||
-               shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows;
+               shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows ||
+               shape->head_scale == constant;
     }
     default:
         return false;
