@@ -43,12 +43,11 @@ template <int GROUPS, int ROWS, int NT> struct nhwc_maps_tile {
     static constexpr int BARRIERS = STAGES * STAGE_BYTES;
     static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024; /* 1024: to begin on a multiple of that */
     static constexpr int THREADS = (GROUPS + 1) * CONVOY_WARPGROUP;
-    static constexpr int MULTIPLIERS = GROUPS * CONVOY_WARPGROUP; /* the first threads */
     /* Two pieces of sums need registers of the warpgroup that copies, which keeps as many as the loop at the
      * end wants: 56 + 2 x 224 are 3 x 168. */
     static constexpr bool TAKES = ROWS > 1;
     static_assert(OUTPUTS * PITCH * (int)sizeof(float) <= BARRIERS, "the sums take the place of the ring");
-    static_assert(2 * STAGES * (int)sizeof(uint64_t) <= 256, "barriers of all stages");
+    static_assert((2 * STAGES + 1) * (int)sizeof(uint64_t) <= 256, "barriers of all stages, and one more");
 };
 
 /* How the blocks of a cluster work together: at most one of these is above 1. */
@@ -115,6 +114,13 @@ static __device__ __forceinline__ void nhwc_fill_maps(const struct nhwc_job &job
                          barriers.full(turn));
         convoy_barrier_expect(barriers.full(turn), TILE::STAGE_BYTES);
     }
+}
+
+/* Where the warps that multiply meet: behind the barriers of the stages. */
+template <typename BARRIERS, int STAGES>
+static __device__ __forceinline__ uint64_t *nhwc_all_read(const BARRIERS &barriers)
+{
+    return barriers.first + 2 * STAGES;
 }
 
 /* A warp has read the stage of chunk `turn`: tells the blocks that write to it, if a later chunk comes there.
@@ -217,6 +223,7 @@ static __device__ __forceinline__ void nhwc_finish_maps(const struct nhwc_job &j
 /* All sums of the block, or of the cluster that adds them, are in shared memory. */
 static __device__ __forceinline__ void nhwc_meet_maps(int split)
 {
+    __syncwarp(); /* one lane has copied, or the wait for all warps has parted them */
     if (split > 1)
         convoy_cluster_sync();
     else
@@ -244,9 +251,12 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
     int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
     const struct nhwc_maps_place place = nhwc_place_of<tile>(job, cluster);
     convoy_let_next_begin();
-    if (threadIdx.x == 0)
+    uint64_t *all_read = nhwc_all_read<barriers_of, tile::STAGES>(barriers);
+    if (threadIdx.x == 0) {
         barriers.make(1 + (cluster.share > 1 ? cluster.share * CONVOY_COPY_TO_ALL_ARRIVES : 0),
                       cluster.share * GROUPS * (CONVOY_WARPGROUP / 32));
+        convoy_barrier_make(all_read, GROUPS * (CONVOY_WARPGROUP / 32));
+    }
     __syncthreads();
     if (cluster.share * cluster.split > 1)
         convoy_cluster_sync(); /* all blocks have begun, and their barriers are there */
@@ -255,7 +265,6 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
             convoy_registers_leave<56>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill_maps<tile>(job, shared, barriers, place, cluster.share);
-        __syncwarp();
     } else {
         if constexpr (tile::TAKES)
             convoy_registers_take<224>();
@@ -281,9 +290,9 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
             nhwc_give_maps<barriers_of, tile::STAGES>(barriers, turn - 1, place.count, cluster.share);
         } while (++turn < place.count);
         convoy_wgmma_wait<0>();
-        /* All warps have read all stages, and each has waited for all copies, so the sums may take their
-         * place. */
-        convoy_threads_sync(tile::MULTIPLIERS);
+        /* When all warps have read all stages, and so waited for all copies, the sums take their place. */
+        convoy_barrier_arrive_if(threadIdx.x % 32 == 0, all_read);
+        convoy_barrier_wait(all_read, 0);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
             nhwc_put_maps<tile>(sums, (group * ROWS + i) * NHWC_PIECE, sum[i]);
