@@ -15,7 +15,7 @@
 #                        - clients of other servers that take long to install: scripts with "# all: WHY" in their heads
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
 #                        - emulated kernels on 100 random shapes (CI: on the written shapes)
-#                        - fuzzers for 60 seconds each, optimised (CI: not optimised, for 2 seconds, that of models for 80,000
+#                        - fuzzers for 60 seconds each, optimised (CI: not optimised, for 2 seconds, that of models for 240,000
 #                          inputs), that of the network for 5 minutes (CI: a minute)
 #                        - a worker killed 11 times in a minute under load (CI: 3 times), 100 versions of a model that take
 #                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
@@ -183,7 +183,7 @@ queue_after_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
     if [ "$target" = onnx ] && [ "$level" != all ]; then
-      step last fuzz/onnx env CONVOY_FUZZ_RUNS=80000 CONVOY_FUZZ_LEVEL=0 tests/fuzz/run.sh 60 onnx
+      step last fuzz/onnx env CONVOY_FUZZ_RUNS=240000 CONVOY_FUZZ_LEVEL=0 tests/fuzz/run.sh 60 onnx
     else
       step last "fuzz/$target" fuzz "$(in_ci 2 60)" "$target"
     fi

@@ -61,10 +61,11 @@ enum convoy_unary_kind {
     CONVOY_UNARY_POW,         /* x^alpha */
     CONVOY_UNARY_THRESHOLDED, /* x > alpha ? x : 0 */
     CONVOY_UNARY_SIN,
-    CONVOY_UNARY_COS
+    CONVOY_UNARY_COS,
+    CONVOY_UNARY_ATAN
 };
 /* How many kinds there are, and how many of them follow other kernels' results. */
-#define CONVOY_UNARY_KINDS       (CONVOY_UNARY_COS + 1)
+#define CONVOY_UNARY_KINDS       (CONVOY_UNARY_ATAN + 1)
 #define CONVOY_UNARY_FUSED_KINDS (CONVOY_UNARY_SWISH + 1)
 #define CONVOY_UNARY_NHWC_KINDS  (CONVOY_UNARY_GELU_TANH + 1)
 
@@ -277,6 +278,17 @@ struct convoy_normalize_shape {
 };
 cudaError_t convoy_launch_normalize(const struct convoy_normalize_shape *shape, const float *x,
                                     const float *scale, const float *shift, float *y, cudaStream_t stream);
+
+/* The first `count` (1 to length) numbers along the middle of outer x length x inner, in order: their values,
+ * or their places as floats, into outer x count x inner. The largest come first, or with `smallest` these; of
+ * equal ones that at the lower place, or with `last` that at the higher one; NaN before all numbers. y is not
+ * x. length is less than 2^31. */
+struct convoy_top_shape {
+    int64_t outer, length, inner, count;
+    bool smallest, last, places;
+};
+cudaError_t convoy_launch_top(const struct convoy_top_shape *shape, const float *x, float *y,
+                              cudaStream_t stream);
 
 /* Sets count floats to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);

@@ -135,6 +135,7 @@ struct convoy_nhwc_attention {
     int windows, heads, queries, keys;
     int d; /* a multiple of 8, at most CONVOY_NHWC_ATTENTION_CHANNELS */
     float scale;
+    const float *head_scale; /* device: by what the products of each head are multiplied, too; NULL: by 1 */
     struct convoy_nhwc_rows_of_heads q, k, v, y;
     /* Of the bias, float32: from window to window, head to head (0: the same for all) and query to query.
      * All are even. */

@@ -97,6 +97,7 @@ static int activation_posts(const struct convoy_activation *activation, struct c
     case CONVOY_THRESHOLDED:
     case CONVOY_SIN:
     case CONVOY_COS:
+    case CONVOY_ATAN:
         return 0;
     }
     return 0;

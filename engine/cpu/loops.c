@@ -224,6 +224,10 @@ void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y
         for (int64_t i = 0; i < p->count; i++)
             y[i] = cosf(x[i]);
         return;
+    case CONVOY_ATAN:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = atanf(x[i]);
+        return;
     case CONVOY_POW:
         for (int64_t i = 0; i < p->count; i++)
             y[i] = powf(x[i], alpha);

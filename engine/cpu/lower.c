@@ -43,6 +43,8 @@ static int lower_anchor(struct convoy_cpu_lowering *l, const struct convoy_cpu_g
         return convoy_cpu_lower_unary(l, group);
     case CONVOY_OP_NORMALIZE:
         return convoy_cpu_lower_normalize(l, group);
+    case CONVOY_OP_TOP:
+        return convoy_cpu_lower_top(l, group);
     default:
         return convoy_fail(l->error, -ENOTSUP,
                            "node '%s': the CPU backend has no %s (%s); export the model without it",

@@ -21,5 +21,6 @@ int convoy_cpu_lower_concat(struct convoy_cpu_lowering *l, const struct convoy_c
 int convoy_cpu_lower_softmax(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
 int convoy_cpu_lower_unary(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
 int convoy_cpu_lower_normalize(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
+int convoy_cpu_lower_top(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
 
 #endif

@@ -1,4 +1,4 @@
-/* Softmax, normalisations, and the elementwise functions that are loops. */
+/* Softmax, normalisations, and what is a loop along an axis or of each element. */
 #include "engine/cpu/check.h"
 #include "engine/cpu/emit.h"
 #include "engine/cpu/layouts.h"
@@ -155,4 +155,24 @@ int convoy_cpu_lower_normalize(struct convoy_cpu_lowering *l, const struct convo
     x = convoy_cpu_view(l, x, &rows_md);
     int y = x < 0 ? x : lower_rows(l, node, x, rows);
     return y < 0 ? y : convoy_cpu_view(l, y, &md);
+}
+
+int convoy_cpu_lower_top(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    dnnl_dims_t dims;
+    int rank = convoy_cpu_dims(l, node->output, dims);
+    dnnl_memory_desc_t md = convoy_cpu_plain_md(rank, dims);
+    int x = convoy_cpu_plain(l, group->source);
+    int y = x < 0 ? x : convoy_cpu_new_rep(l, &md);
+    if (y < 0)
+        return y;
+    struct convoy_cpu_step step = {.kind = CONVOY_CPU_TOP_LOOP,
+                                   .top = convoy_top_rows(&node->top, &l->graph->tensors[group->source].shape,
+                                                          &l->graph->tensors[node->output].shape,
+                                                          l->plan->rows)};
+    struct convoy_cpu_use uses[2] = {{0, x}, {0, y}};
+    int failed = convoy_cpu_emit_loop(l, &step, uses, 2);
+    convoy_cpu_name_kernel(l, "loop:top");
+    return failed ? failed : y;
 }

@@ -141,7 +141,8 @@ static float *use_data(const struct convoy_cpu_plan *plan, const struct convoy_c
 /* A step that threads share. */
 struct shared_step {
     const struct convoy_cpu_step *step;
-    const float *x, *gate;
+    const float *x, *gate; /* or a scale for each number of a row, or NULL */
+    const float *shift;    /* the same */
     float *y;
 };
 
@@ -155,6 +156,16 @@ static void run_swish(void *context, struct convoy_cpu_range range)
 {
     const struct shared_step *shared = context;
     convoy_cpu_swish(shared->x + range.first, range.end - range.first, shared->y + range.first);
+}
+
+/* Rows from the range's first to its end. */
+static void run_normalize(void *context, struct convoy_cpu_range range)
+{
+    const struct shared_step *shared = context;
+    struct convoy_cpu_normalize rows = shared->step->normalize;
+    int64_t first = range.first * rows.length * rows.inner;
+    rows.outer = range.end - range.first;
+    convoy_cpu_normalize(&rows, shared->x + first, shared->gate, shared->shift, shared->y + first);
 }
 
 static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_step *step,
@@ -171,8 +182,9 @@ static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_
         convoy_cpu_broadcast(&step->broadcast, first, second, use_data(plan, step, 2));
         return 0;
     case CONVOY_CPU_GATE_LOOP:
-        convoy_cpu_parallel(step->threads, step->gate.outer * step->gate.middle, run_gate,
-                            &(struct shared_step){step, first, second, use_data(plan, step, 2)});
+        convoy_cpu_parallel(
+            step->threads, step->gate.outer * step->gate.middle, run_gate,
+            &(struct shared_step){.step = step, .x = first, .gate = second, .y = use_data(plan, step, 2)});
         return 0;
     case CONVOY_CPU_SWISH_LOOP:
         convoy_cpu_parallel(step->threads, step->swish_count, run_swish,
@@ -190,11 +202,15 @@ static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_
     case CONVOY_CPU_SOFTMAX_LOOP:
         convoy_cpu_softmax(&step->softmax, first, second);
         return 0;
+    case CONVOY_CPU_TOP_LOOP:
+        convoy_top(&step->top, first, second);
+        return 0;
     case CONVOY_CPU_NORMALIZE_LOOP: {
         const struct convoy_cpu_normalize *normalize = &step->normalize;
         const float *scale = normalize->has_scale ? use_data(plan, step, 2) : NULL;
         const float *shift = normalize->has_shift ? use_data(plan, step, normalize->has_scale ? 3 : 2) : NULL;
-        convoy_cpu_normalize(normalize, first, scale, shift, second);
+        convoy_cpu_parallel(step->threads, normalize->outer, run_normalize,
+                            &(struct shared_step){step, first, scale, shift, second});
         return 0;
     }
     }

@@ -15,6 +15,7 @@
 #include "engine/backend.h"
 #include "engine/cpu/loops.h"
 #include "engine/graph/arena.h"
+#include "engine/graph/top.h"
 
 #include <dnnl.h>
 
@@ -40,7 +41,8 @@ enum convoy_cpu_step_kind {
     CONVOY_CPU_POOL_LOOP,      /* uses: x, y */
     CONVOY_CPU_UNARY_LOOP,     /* uses: x, y */
     CONVOY_CPU_SOFTMAX_LOOP,   /* uses: x, y */
-    CONVOY_CPU_NORMALIZE_LOOP  /* uses: x, y, scale if there is one, shift if there is one */
+    CONVOY_CPU_NORMALIZE_LOOP, /* uses: x, y, scale if there is one, shift if there is one */
+    CONVOY_CPU_TOP_LOOP        /* uses: x, y */
 };
 
 struct convoy_cpu_use {
@@ -68,6 +70,7 @@ struct convoy_cpu_step {
         struct convoy_cpu_unary unary;
         struct convoy_cpu_normalize normalize;
         struct convoy_cpu_softmax softmax;
+        struct convoy_top_rows top;
     };
 };
 

@@ -10,5 +10,7 @@ double convoy_cpu_node_work(const struct convoy_graph *graph, const struct convo
     }
     if (node->op == CONVOY_OP_DENSE || node->op == CONVOY_OP_MATMUL)
         return elements * (double)(x->rank > 0 ? x->dims[x->rank - 1] : 1);
+    if (node->op == CONVOY_OP_TOP)
+        return elements * (double)x->dims[node->top.axis];
     return 0;
 }

@@ -44,6 +44,14 @@ static void ask_for_queues(void)
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* without memory for it, decoding is slower */
 }
 
+/* A spare loads all kernels with its context. Otherwise each is loaded when a graph first holds it, in a call
+ * that waits while the driver takes down what the dead worker had opened: an H100 needed 290 ms for the first
+ * model's graphs so, and 10 ms with this. The driver reads it when it is asked first. */
+static void ask_for_kernels(void)
+{
+    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0); /* without memory for it, graphs are made later */
+}
+
 static int count_devices(int *count, struct convoy_error *error)
 {
     int driver = 0;
@@ -55,6 +63,14 @@ static int count_devices(int *count, struct convoy_error *error)
     convoy_cuda_count(CONVOY_CUDA_cudaDriverGetVersion);
     (void)cudaDriverGetVersion(&driver); /* 0 says that there is none */
     return convoy_cuda_no_gpu(code, driver, CUDART_VERSION, error);
+}
+
+static void find_health(struct convoy_cuda_health *health, const struct cudaDeviceProp *properties)
+{
+    char bus[32];
+    snprintf(bus, sizeof(bus), "%08x:%02x:%02x.0", (unsigned)properties->pciDomainID,
+             (unsigned)properties->pciBusID, (unsigned)properties->pciDeviceID);
+    convoy_cuda_health_find(health, bus, HEALTH_LIMIT_MS);
 }
 
 int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **result,
@@ -73,6 +89,8 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
         device->decoder = convoy_jpeg_decoder_open(&device->gpu, &no_decoder);
     if (device->decoder != NULL)
         ask_for_queues();
+    if (options->opened != NULL)
+        ask_for_kernels();
     int failed = count_devices(&count, error);
     if (!failed && index >= (uint32_t)count)
         failed = convoy_fail(error, -ENODEV, "there is no GPU %u, only %d", index, count);
@@ -93,6 +111,8 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
         failed = check_code(&properties, error);
     if (!failed)
         failed = make_marks(device, error);
+    if (!failed && device->health != NULL)
+        find_health(device->health, &properties);
     if (!failed && options->opened != NULL) {
         failed = convoy_cuda_memory(device, &memory, error);
         if (!failed)
@@ -112,12 +132,8 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     if (options->tune != CONVOY_TUNING_FORCE)
         convoy_cuda_cache_read(&device->cache, &device->gpu, &device->choices);
     convoy_cuda_kernel_choices_remember(&device->choices); /* not before: reading replaces all of choices */
-    if (device->health != NULL) {
-        char bus[32];
-        snprintf(bus, sizeof(bus), "%08x:%02x:%02x.0", (unsigned)properties.pciDomainID,
-                 (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
-        convoy_cuda_health_watch(device->health, bus, HEALTH_LIMIT_MS);
-    }
+    if (device->health != NULL)
+        convoy_cuda_health_watch(device->health);
     *info = (struct convoy_device_info){.device_count = (uint32_t)count,
                                         .streams = device->gpu.stream_count,
                                         .jpeg_jobs = device->decoder != NULL ? CONVOY_JPEG_AHEAD : 0};

@@ -1,5 +1,7 @@
 #include "engine/graph/evaluate.h"
 
+#include "engine/graph/top.h"
+
 #include <string.h>
 
 /* What an elementwise function costs, in multiplications. */
@@ -68,6 +70,8 @@ double convoy_activation_apply(const struct convoy_activation *activation, doubl
         return sin(x);
     case CONVOY_COS:
         return cos(x);
+    case CONVOY_ATAN:
+        return atan(x);
     }
     return NAN;
 }
@@ -321,6 +325,8 @@ int64_t convoy_graph_evaluation_work(const struct convoy_graph *graph, const str
         each = product(&graph->tensors[node->inputs[1]].shape, 1, graph->tensors[node->inputs[1]].shape.rank);
     else if (node->op == CONVOY_OP_MATMUL)
         each = in->dims[in->rank - 1];
+    else if (node->op == CONVOY_OP_TOP)
+        each = in->dims[node->top.axis];
     else if (node->op == CONVOY_OP_POOL &&
              __builtin_mul_overflow(node->pool.window[0], node->pool.window[1], &each))
         return INT64_MAX;
@@ -385,6 +391,11 @@ void convoy_graph_evaluate(const struct convoy_graph *graph, const struct convoy
     case CONVOY_OP_NORMALIZE:
         evaluate_normalize(graph, node, x, y);
         return;
+    case CONVOY_OP_TOP: {
+        const struct convoy_top_rows rows = convoy_top_rows(&node->top, x.shape, out, 1);
+        convoy_top(&rows, x.data, y);
+        return;
+    }
     case CONVOY_OP_COUNT:
         return;
     }

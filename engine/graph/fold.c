@@ -74,7 +74,8 @@ int convoy_graph_fold(struct convoy_graph *graph)
         return -ENOMEM;
     convoy_fold_swish(graph);
     convoy_fold_gelu(graph);
-    convoy_fold_normalize(graph);
+    if (convoy_fold_normalize(graph) != 0)
+        return -ENOMEM;
     convoy_fold_pads(graph);
     if (convoy_fold_reshape_chains(graph) != 0)
         return -ENOMEM;

@@ -20,8 +20,9 @@ void convoy_fold_swish(struct convoy_graph *graph);
 /* Replaces GELU, written with Erf or Tanh, by one ACTIVATION. */
 void convoy_fold_gelu(struct convoy_graph *graph);
 
-/* Replaces layer and RMS normalisation, written with means, by one NORMALIZE without scale and shift. */
-void convoy_fold_normalize(struct convoy_graph *graph);
+/* Replaces layer and RMS normalisation, written with means, by one NORMALIZE without scale and shift, and
+ * division by the Euclidean length by one with a scale. Returns 0 or -ENOMEM. */
+int convoy_fold_normalize(struct convoy_graph *graph);
 
 /* Takes a product with a constant of the axes' lengths behind a NORMALIZE into it as its scale, and a sum as
  * its shift, if nothing else reads what is between. readers as below; it is kept up to date. */

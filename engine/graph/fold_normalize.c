@@ -1,12 +1,17 @@
-/* Layer normalisation as exporters write it before opset 17, and RMS normalisation, which has an operator
- * from opset 23 on (Ba et al., Layer Normalization, 2016; Zhang and Sennrich, Root Mean Square Layer
- * Normalization, 2019): layer: d / sqrt(mean(d d) + epsilon) with d = x - mean(x) RMS:   x / sqrt(mean(x x) +
- * epsilon) and behind either a product with a constant and a sum with one. A mean over neighbouring axes is
- * an average POOL between two RESHAPEs (engine/onnx/reduce.c). */
+/* Layer normalisation as exporters write it before opset 17, RMS normalisation, which has an operator from
+ * opset 23 on (Ba et al., Layer Normalization, 2016; Zhang and Sennrich, Root Mean Square Layer
+ * Normalization, 2019), and division by the Euclidean length: layer:   d / sqrt(mean(d d) + epsilon) with d =
+ * x - mean(x) RMS:     x / sqrt(mean(x x) + epsilon) length:  x / max(sqrt(n mean(x x)), least), which is RMS
+ * with a scale of 1 / sqrt(n) and behind the first two a product with a constant and a sum with one. A mean
+ * over neighbouring axes is an average POOL between two RESHAPEs (engine/onnx/reduce.c). */
+#include "engine/graph/build.h"
 #include "engine/graph/fold.h"
 #include "engine/graph/fold_match.h"
 
+#include <errno.h>
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Reshapes behind each other that are looked through: exporters write a few, and a file with tens of
@@ -160,6 +165,105 @@ static int centred(struct convoy_graph *graph, int d, struct run run)
     return node->inputs[0];
 }
 
+/* Whether `mean` is that of the squares of x over a run of axes. */
+static bool is_mean_of_squares(struct convoy_graph *graph, int mean, int x, struct run *run)
+{
+    const struct convoy_node *pool = fold_producer(graph, through_reshapes(graph, mean, -1));
+    if (pool == NULL || pool->op != CONVOY_OP_POOL)
+        return false;
+    /* The squares stand behind the reshapes that the mean needs. */
+    int squares = through_reshapes(graph, pool->inputs[0], -1);
+    return squared(graph, squares) == x && is_mean_of(graph, mean, squares, run);
+}
+
+/* The other operand of a product with a constant of ones, which repeats it along axes; else the tensor. */
+static int before_repetition(struct convoy_graph *graph, int tensor)
+{
+    const struct convoy_node *node = fold_producer(graph, tensor);
+    if (node == NULL || node->op != CONVOY_OP_BINARY || node->binary != CONVOY_MUL)
+        return tensor;
+    int side = graph->tensors[node->inputs[0]].data != NULL ? 1 : 0;
+    const struct convoy_tensor *ones = &graph->tensors[node->inputs[1 - side]];
+    if (ones->data == NULL ||
+        graph->tensors[node->inputs[side]].shape.rank != graph->tensors[tensor].shape.rank)
+        return tensor;
+    int64_t count = convoy_shape_elements(&ones->shape);
+    for (int64_t i = 0; i < count; i++)
+        if (ones->data[i] != 1)
+            return tensor;
+    return node->inputs[side];
+}
+
+/* The largest of what a length may be raised to: below it a length is that of nothing. */
+#define MOST_LEAST 1e-6F
+
+/* The mean whose `count`-fold root, `*least` at least, the divisor is; -1 where the divisor is none. */
+static int under_length(struct convoy_graph *graph, int divisor, float *least, float *count)
+{
+    int length = before_repetition(graph, divisor);
+    const struct convoy_node *node = fold_producer(graph, length);
+    *least = 0;
+    if (node != NULL && node->op == CONVOY_OP_ACTIVATION && node->activation.kind == CONVOY_CLIP &&
+        node->activation.alpha >= 0 && node->activation.alpha <= MOST_LEAST &&
+        node->activation.beta == INFINITY) {
+        *least = node->activation.alpha;
+        node = fold_producer(graph, node->inputs[0]);
+    }
+    if (node == NULL || node->op != CONVOY_OP_ACTIVATION || node->activation.kind != CONVOY_SQRT)
+        return -1;
+    const struct convoy_node *sum = fold_producer(graph, node->inputs[0]);
+    for (int k = 0; k < 2 && sum != NULL && sum->op == CONVOY_OP_BINARY && sum->binary == CONVOY_MUL; k++) {
+        const struct convoy_tensor *constant = &graph->tensors[sum->inputs[k]];
+        if (constant->data == NULL || convoy_shape_elements(&constant->shape) != 1 ||
+            graph->tensors[sum->inputs[1 - k]].shape.rank != graph->tensors[sum->output].shape.rank)
+            continue;
+        *count = constant->data[0];
+        return sum->inputs[1 - k];
+    }
+    return -1;
+}
+
+static int64_t run_length(const struct convoy_shape *shape, struct run run)
+{
+    int64_t length = 1;
+    for (int axis = run.axis; axis < run.axis_end; axis++)
+        length *= shape->dims[axis];
+    return length;
+}
+
+/* Division by the length. Where that is near `least`, at most MOST_LEAST, it is no maximum but a sum. */
+static int become_division_by_length(struct convoy_graph *graph, struct convoy_node *node)
+{
+    struct run run;
+    float least, count;
+    int x = -1, divisor = divisor_of(graph, node, &x);
+    int mean = divisor >= 0 ? under_length(graph, divisor, &least, &count) : -1;
+    if (mean < 0 || graph->tensors[x].data != NULL ||
+        graph->tensors[node->output].shape.rank != graph->tensors[x].shape.rank ||
+        !is_mean_of_squares(graph, mean, x, &run))
+        return 0;
+    const struct convoy_shape shape = graph->tensors[x].shape;
+    int64_t length = run_length(&shape, run);
+    float epsilon = least * least / (float)length;
+    if (count != (float)length || (least > 0 && epsilon < FLT_MIN)) /* it must keep zeros from becoming NaN */
+        return 0;
+    struct convoy_shape axes = {.rank = run.axis_end - run.axis, .batch_axis = -1};
+    memcpy(axes.dims, &shape.dims[run.axis], (size_t)axes.rank * sizeof axes.dims[0]);
+    float *data = malloc((size_t)length * sizeof *data);
+    for (int64_t i = 0; data != NULL && i < length; i++)
+        data[i] = (float)(1 / sqrt((double)length));
+    int scale = data != NULL ? convoy_graph_add_tensor(graph, "scale", &axes, data) : -ENOMEM;
+    if (scale < 0)
+        return -ENOMEM;
+    node->op = CONVOY_OP_NORMALIZE;
+    node->input_count = 2;
+    node->inputs[0] = x;
+    node->inputs[1] = scale;
+    node->normalize = (struct convoy_normalize){
+        .axis = run.axis, .axis_end = run.axis_end, .epsilon = epsilon, .rms = true, .has_scale = true};
+    return 0;
+}
+
 static void become_normalize(struct convoy_graph *graph, struct convoy_node *node)
 {
     struct convoy_normalize normalize = {0};
@@ -167,14 +271,8 @@ static void become_normalize(struct convoy_graph *graph, struct convoy_node *nod
     int x = -1, divisor = divisor_of(graph, node, &x);
     int mean = divisor >= 0 ? under_root(graph, divisor, &normalize.epsilon) : -1;
     if (mean < 0 || graph->tensors[x].data != NULL ||
-        graph->tensors[node->output].shape.rank != graph->tensors[x].shape.rank)
-        return;
-    const struct convoy_node *pool = fold_producer(graph, through_reshapes(graph, mean, -1));
-    if (pool == NULL || pool->op != CONVOY_OP_POOL)
-        return;
-    /* The squares stand behind the reshapes that the mean needs. */
-    int squares = through_reshapes(graph, pool->inputs[0], -1);
-    if (squared(graph, squares) != x || !is_mean_of(graph, mean, squares, &run))
+        graph->tensors[node->output].shape.rank != graph->tensors[x].shape.rank ||
+        !is_mean_of_squares(graph, mean, x, &run))
         return;
     int whole = centred(graph, x, run);
     normalize.rms = whole < 0;
@@ -243,11 +341,17 @@ static void absorb(struct convoy_graph *graph, struct convoy_node *node, int *re
     }
 }
 
-void convoy_fold_normalize(struct convoy_graph *graph)
+int convoy_fold_normalize(struct convoy_graph *graph)
 {
-    for (int i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i].output >= 0)
-            become_normalize(graph, &graph->nodes[i]);
+    int status = 0;
+    for (int i = 0; i < graph->node_count && status == 0; i++) {
+        struct convoy_node *node = &graph->nodes[i];
+        if (node->output >= 0)
+            become_normalize(graph, node);
+        if (node->output >= 0 && node->op == CONVOY_OP_BINARY)
+            status = become_division_by_length(graph, node);
+    }
+    return status;
 }
 
 void convoy_fold_normalize_scales(struct convoy_graph *graph, int *readers)

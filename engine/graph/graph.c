@@ -53,6 +53,7 @@ const char *convoy_op_name(enum convoy_op op)
         [CONVOY_OP_CONCAT] = "concat",
         [CONVOY_OP_SOFTMAX] = "softmax",
         [CONVOY_OP_NORMALIZE] = "normalize",
+        [CONVOY_OP_TOP] = "top",
     };
     return (unsigned)op < CONVOY_OP_COUNT ? names[op] : "?";
 }

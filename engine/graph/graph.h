@@ -57,6 +57,7 @@ enum convoy_op {
     /* inputs: x, optional scale const, optional shift const (both of the lengths of the axes); see
      * struct convoy_normalize */
     CONVOY_OP_NORMALIZE,
+    CONVOY_OP_TOP, /* one input; the first of the numbers along an axis, see struct convoy_top */
     CONVOY_OP_COUNT
 };
 
@@ -86,7 +87,8 @@ enum convoy_activation_kind {
     CONVOY_POW,          /* x^alpha */
     CONVOY_THRESHOLDED,  /* x > alpha ? x : 0 */
     CONVOY_SIN,          /* sin x */
-    CONVOY_COS           /* cos x */
+    CONVOY_COS,          /* cos x */
+    CONVOY_ATAN          /* the angle, between -pi/2 and pi/2, whose tangent is x */
 };
 
 struct convoy_activation {
@@ -120,6 +122,14 @@ struct convoy_normalize {
     float epsilon;
     bool rms;
     bool has_scale, has_shift; /* which inputs follow x, in this order */
+};
+
+/* Along an axis that is not the batch: the values, or the places counted from 0, of as many numbers as the
+ * output has there, in order: the largest first, or the smallest; of equal ones that at the lower place, or
+ * at the higher one. NaN comes before all numbers. */
+struct convoy_top {
+    int axis;
+    bool smallest, last, places;
 };
 
 enum convoy_binary_kind {
@@ -189,6 +199,7 @@ struct convoy_node {
             bool log; /* ln of it */
         } softmax;
         struct convoy_normalize normalize;
+        struct convoy_top top;
     };
 };
 

@@ -86,7 +86,8 @@ int onnx_attribute_text(struct onnx_importer *importer, const char *name, char *
     int status =
         check_type(importer, attribute, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, attribute->has_s != 0);
     if (status == 0 && attribute->s.len >= capacity)
-        status = onnx_fail(importer, -ENOTSUP, "attribute '%s' is longer than makes sense", name);
+        status =
+            onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "attribute '%s' is longer than makes sense", name);
     if (status != 0)
         return status;
     if (attribute->s.len > 0)
@@ -121,8 +122,8 @@ int onnx_input_ints(struct onnx_importer *importer, int index, int64_t *values, 
         return 0;
     const struct onnx_value *value = importer->inputs[index];
     if (value->kind != ONNX_INTS)
-        return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', is not made of constant integers", index,
-                         value->name);
+        return onnx_refuse(importer, ONNX_CUT, "its input %d, '%.80s', is not made of constant integers",
+                           index, value->name);
     int64_t elements = convoy_shape_elements(&value->shape);
     if (value->shape.rank > 1 || elements > capacity)
         return onnx_fail(importer, -EINVAL, "its input %d, '%.80s', has more numbers than make sense", index,
@@ -130,8 +131,8 @@ int onnx_input_ints(struct onnx_importer *importer, int index, int64_t *values, 
     *count = (int)elements;
     for (int i = 0; i < *count; i++) {
         if (value->ints[i].batch != 0 && importer->batch != 1)
-            return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', depends on the batch size", index,
-                             value->name);
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                               "its input %d, '%.80s', depends on the batch size", index, value->name);
         values[i] = value->ints[i].fixed + value->ints[i].batch;
     }
     return 0;
@@ -144,11 +145,11 @@ int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, 
         return 0;
     const struct onnx_value *input = importer->inputs[index];
     if (input->kind == ONNX_ACTIVATION || convoy_shape_elements(&input->shape) != 1)
-        return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', is not one constant number", index,
-                         input->name);
+        return onnx_refuse(importer, ONNX_CUT, "its input %d, '%.80s', is not one constant number", index,
+                           input->name);
     if (input->kind == ONNX_INTS && input->ints[0].batch != 0 && importer->batch != 1)
-        return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', depends on the batch size", index,
-                         input->name);
+        return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its input %d, '%.80s', depends on the batch size",
+                           index, input->name);
     *value = input->kind == ONNX_INTS ? (double)(input->ints[0].fixed + input->ints[0].batch)
                                       : onnx_floats(importer, input)[0];
     return 0;
@@ -173,13 +174,15 @@ static int ints_as_floats(struct onnx_importer *importer, const struct onnx_valu
     void *data;
     int64_t elements = convoy_shape_elements(&value->shape);
     if (elements == 0)
-        return onnx_fail(importer, -ENOTSUP, "its input '%.80s' is an empty tensor", value->name);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its input '%.80s' is an empty tensor",
+                           value->name);
     for (int64_t i = 0; i < elements; i++)
         if (value->ints[i].image != 0)
-            return onnx_fail(importer, -ENOTSUP, "its input '%.80s' counts the images of a batch",
-                             value->name);
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its input '%.80s' counts the images of a batch",
+                               value->name);
         else if (value->ints[i].batch != 0 && importer->batch != 1)
-            return onnx_fail(importer, -ENOTSUP, "it computes with the batch size, '%.80s'", value->name);
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "it computes with the batch size, '%.80s'",
+                               value->name);
     int status = onnx_allocate(importer, &value->shape, false, &data);
     if (status != 0)
         return status;
@@ -210,8 +213,8 @@ int onnx_need_floats(struct onnx_importer *importer, int index, const char *what
     if (*value == NULL)
         return onnx_fail(importer, -EINVAL, "its input %d, the %s, is missing", index, what);
     if ((*value)->kind != ONNX_FLOATS)
-        return onnx_fail(importer, -ENOTSUP, "its %s, '%.80s', is not a constant of floating-point numbers",
-                         what, (*value)->name);
+        return onnx_refuse(importer, ONNX_CUT, "its %s, '%.80s', is not a constant of floating-point numbers",
+                           what, (*value)->name);
     return 0;
 }
 
@@ -233,8 +236,8 @@ int onnx_need_constant(struct onnx_importer *importer, int index, const struct o
 {
     int status = onnx_need_input(importer, index, value);
     if (status == 0 && *value != NULL && (*value)->kind == ONNX_ACTIVATION)
-        return onnx_fail(importer, -ENOTSUP,
-                         "it works on what depends on the model's input, which is not supported");
+        return onnx_refuse(importer, ONNX_CUT,
+                           "it works on what depends on the model's input, which is not supported");
     return status;
 }
 
@@ -252,15 +255,15 @@ int onnx_input_shape(struct onnx_importer *importer, int index, struct convoy_sh
         return status;
     if (value->kind != ONNX_INTS || value->shape.rank > 1 ||
         convoy_shape_elements(&value->shape) > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its shape is not a list of up to %d known integers",
-                         CONVOY_MAX_RANK);
+        return onnx_refuse(importer, ONNX_CUT, "its shape is not a list of up to %d known integers",
+                           CONVOY_MAX_RANK);
     *shape = (struct convoy_shape){.rank = (int)convoy_shape_elements(&value->shape), .batch_axis = -1};
     for (int axis = 0; axis < shape->rank; axis++) {
         struct onnx_int dim = value->ints[axis];
         if (dim.batch != 0 && (dim.fixed != 0 || dim.batch < 0 || shape->batch_axis >= 0))
-            return onnx_fail(importer, -ENOTSUP,
-                             "the batch size enters the shape that it asks for in a way that cannot be "
-                             "followed");
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                               "the batch size enters the shape that it asks for in a way that cannot be "
+                               "followed");
         if (dim.batch != 0)
             shape->batch_axis = axis;
         shape->dims[axis] = dim.batch != 0 ? dim.batch : dim.fixed;

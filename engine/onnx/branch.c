@@ -21,12 +21,14 @@ static int set_outputs(struct onnx_importer *importer, const Onnx__NodeProto *no
         if (node->output[k][0] == '\0')
             continue;
         if (value == NULL || value->kind == ONNX_NOTHING || value->kind == ONNX_INITIALIZER)
-            return onnx_fail(importer, -ENOTSUP, "output %zu of its branch is computed by no node of it", k);
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                               "output %zu of its branch is computed by no node of it", k);
         importer->output = (int)k;
         importer->outer = value->outer;
         int status = onnx_set_value(importer, value);
         if (status != 0)
             return status;
+        onnx_find(importer, node->output[k])->integer_type = value->integer_type;
     }
     return 0;
 }

@@ -174,7 +174,8 @@ int onnx_emit_softmax(struct onnx_importer *importer, int tensor, int axis, int 
     const struct convoy_shape shape = importer->graph->tensors[tensor].shape;
     struct convoy_node *node;
     if (shape.batch_axis >= axis && shape.batch_axis < end)
-        return onnx_fail(importer, -ENOTSUP, "it normalises over the batch, which would mix images");
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "it normalises over the batch, which would mix images");
     int status = onnx_emit(importer, CONVOY_OP_SOFTMAX, &tensor, 1, &shape, &node);
     if (status != 0)
         return status;

@@ -10,7 +10,7 @@
 static int check_contraction(struct onnx_importer *importer, const struct convoy_shape *shape, int contracted)
 {
     if (shape->batch_axis >= 0 && shape->batch_axis == contracted)
-        return onnx_fail(importer, -ENOTSUP, "it would add up over the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it would add up over the images of a batch");
     return 0;
 }
 
@@ -41,7 +41,8 @@ int onnx_emit_matmul(struct onnx_importer *importer, int a_tensor, int b_tensor,
     bool rows_are_batch = left.batch_axis == left.rank - 2 && left.batch_axis >= 0;
     bool columns_are_batch = right.batch_axis == right.rank - 1 && right.batch_axis >= 0;
     if ((rows_are_batch && right.batch_axis >= 0) || (columns_are_batch && left.batch_axis >= 0))
-        return onnx_fail(importer, -ENOTSUP, "it would combine every image of a batch with every other");
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "it would combine every image of a batch with every other");
     status = onnx_broadcast(importer, &left, &right, 2, &out);
     if (status != 0)
         return status;

@@ -17,7 +17,7 @@ int onnx_emit_crop(struct onnx_importer *importer, int tensor, int axis, int64_t
     if (length == size)
         return 0;
     if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
     struct convoy_node *node;
     shape.dims[axis] = length;
     int status = onnx_emit(importer, CONVOY_OP_PAD, &tensor, 1, &shape, &node);
@@ -52,8 +52,8 @@ int onnx_emit_for_each_image(struct onnx_importer *importer, int constant, const
     struct convoy_shape rows = {.rank = 2, .batch_axis = 0, .dims = {1, input}};
     struct convoy_node *node;
     if (onnx_product(shape, 0, shape->batch_axis) != 1 || shape->dims[shape->batch_axis] != 1)
-        return onnx_fail(importer, -ENOTSUP,
-                         "it repeats a constant for each image along a dimension that is not the first");
+        return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                           "it repeats a constant for each image along a dimension that is not the first");
     int status = onnx_emit_reshape(importer, source, &rows, result);
     rows.dims[1] = elements;
     if (status == 0)
@@ -79,8 +79,8 @@ static int give_batch(struct onnx_importer *importer, int *tensors, int64_t coun
         if (shape.batch_axis >= 0)
             continue;
         if (batch_axis >= shape.rank || shape.dims[batch_axis] != 1)
-            return onnx_fail(importer, -ENOTSUP,
-                             "it joins images of a batch with a constant that has several rows for them");
+            return onnx_refuse(importer, ONNX_IMAGES_APART,
+                               "it joins images of a batch with a constant that has several rows for them");
         shape.batch_axis = batch_axis;
         int status = onnx_emit_for_each_image(importer, tensors[i], &shape, &tensors[i]);
         if (status != 0)
@@ -116,7 +116,7 @@ int onnx_emit_concat(struct onnx_importer *importer, const int *tensors, int64_t
     memcpy(parts, tensors, (size_t)count * sizeof *parts);
     int status = give_batch(importer, parts, count);
     if (status == 0 && axis == importer->graph->tensors[parts[0]].shape.batch_axis && count > 1)
-        status = onnx_fail(importer, -ENOTSUP, "it joins along the batch, which would mix images");
+        status = onnx_refuse(importer, ONNX_IMAGES_APART, "it joins along the batch, which would mix images");
     while (status == 0 && count > 1) { /* as many as a node takes, and then what these make */
         int64_t made = 0;
         for (int64_t first = 0; first < count && status == 0; first += CONVOY_MAX_NODE_INPUTS) {
@@ -157,7 +157,7 @@ int onnx_emit_expanded(struct onnx_importer *importer, int tensor, const struct 
         factor.dims[axis] = repeated ? shape->dims[axis] : 1;
         changes |= repeated;
         if (repeated && axis == shape->batch_axis)
-            return onnx_fail(importer, -ENOTSUP, "it repeats the images of a batch");
+            return onnx_refuse(importer, ONNX_IMAGES_APART, "it repeats the images of a batch");
     }
     if (!changes)
         return 0;

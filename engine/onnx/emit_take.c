@@ -41,7 +41,7 @@ static int emit_strided(struct onnx_importer *importer, int tensor, int axis, in
 {
     struct convoy_shape shape = importer->graph->tensors[tensor].shape, rows;
     if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
     int status = cut_into_rows(importer, tensor, axis, start, step, count, &rows, result);
     if (status == 0)
         status = onnx_emit_crop(importer, *result, axis + 1, 0, 1, result);
@@ -71,9 +71,9 @@ int onnx_emit_take(struct onnx_importer *importer, int tensor, int axis, const i
     for (int64_t i = 0; i < count && status == 0;) {
         int64_t step, length = run_of(indices + i, count - i, &step);
         if (made == MOST_PIECES)
-            status =
-                onnx_fail(importer, -ENOTSUP,
-                          "it cuts what depends on the model's input into more than %d pieces", MOST_PIECES);
+            status = onnx_refuse(importer, ONNX_CUT,
+                                 "it cuts what depends on the model's input into more than %d pieces",
+                                 MOST_PIECES);
         else if (step == 1)
             status = onnx_emit_crop(importer, tensor, axis, indices[i], length, &parts[made++]);
         else if (step > 1 && length > 2 && shape.rank < CONVOY_MAX_RANK)
@@ -113,8 +113,8 @@ static int write_strided(struct onnx_importer *importer, int around, int written
     int64_t whole = start + count * step <= size ? count * step : span; /* the last row may be cut short */
     int inside;
     if (shape.rank == CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "it writes into a tensor of %d dimensions at places with gaps",
-                         CONVOY_MAX_RANK);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "it writes into a tensor of %d dimensions at places with gaps", CONVOY_MAX_RANK);
     int status = cut_into_rows(importer, around, axis, start, step, count, &rows, &inside);
     shape.dims[axis] = count * step;
     rows.dims[axis + 1] = 1;

@@ -34,6 +34,24 @@ static int evaluate(struct onnx_importer *importer, const struct convoy_node *no
     return 0;
 }
 
+/* Floats that hold whole numbers become what steers shapes and indices. Their tensor is dropped. */
+static int make_ints(struct onnx_importer *importer, struct onnx_value *value)
+{
+    const float *floats = importer->graph->tensors[value->tensor].data;
+    int64_t elements = convoy_shape_elements(&value->shape);
+    void *data;
+    int status = onnx_allocate(importer, &value->shape, true, &data);
+    if (status != 0)
+        return status;
+    value->ints = data;
+    value->kind = ONNX_INTS;
+    value->type = value->integer_type;
+    value->integer_type = 0;
+    for (int64_t i = 0; i < elements; i++)
+        value->ints[i].fixed = (int64_t)floats[i];
+    return status;
+}
+
 /* Is the tensor read by a node from first_node on, or what an output of the file's node is? */
 static bool is_wanted(const struct onnx_importer *importer, int first_node, int tensor)
 {
@@ -77,6 +95,8 @@ int onnx_fold(struct onnx_importer *importer, int first_node, int first_tensor)
         if (value != NULL && value->kind == ONNX_ACTIVATION && graph->tensors[value->tensor].data != NULL) {
             value->kind = ONNX_FLOATS;
             value->outer = 1;
+            if (value->integer_type != 0 && status == 0)
+                status = make_ints(importer, value);
         }
     }
     for (int i = first_tensor; i < graph->tensor_count; i++)
@@ -85,5 +105,5 @@ int onnx_fold(struct onnx_importer *importer, int first_node, int first_tensor)
             free(graph->tensors[i].data);
             graph->tensors[i].data = NULL;
         }
-    return 0;
+    return status;
 }

@@ -36,7 +36,8 @@ static int find_opset(struct onnx_importer *importer)
         if (importer->opset < oldest || importer->opset > NEWEST_OPSET)
             return convoy_fail(importer->error, -ENOTSUP,
                                "the model is of opset %" PRId64
-                               ", convoyd reads %d to %d: convert or export it again",
+                               ", convoyd reads %d to %d; to serve the model, convert it, e.g. with "
+                               "onnx.version_converter, or export it again",
                                importer->opset, OLDEST_OPSET, NEWEST_OPSET);
         return 0;
     }
@@ -88,16 +89,20 @@ static int register_inputs(struct onnx_importer *importer)
             (found == NULL || strcmp(found->name, input->name) != 0))
             continue; /* an initializer, as IR versions before 4 list them, or bound */
         if (found != NULL)
-            return convoy_fail(
-                importer->error, -ENOTSUP,
-                "the model has several inputs ('%.80s', '%.80s'), convoyd serves models with one",
-                found->name, input->name);
+            return convoy_fail(importer->error, -ENOTSUP,
+                               "the model has several inputs ('%.80s', '%.80s'), convoyd takes one; to serve "
+                               "the model, make constants (initializers) of the others",
+                               found->name, input->name);
         int status = onnx_register_input(importer, input);
         if (status != 0)
             return status;
         found = input;
     }
-    return found != NULL ? 0 : convoy_fail(importer->error, -ENOTSUP, "the model has no input");
+    return found != NULL
+               ? 0
+               : convoy_fail(
+                     importer->error, -ENOTSUP,
+                     "the model has no input; to serve the model, export it with its image as an input");
 }
 
 static int register_names(struct onnx_importer *importer)
@@ -118,8 +123,10 @@ static int check_outputs(struct onnx_importer *importer)
     if (graph->n_output == 0)
         return convoy_fail(importer->error, -EINVAL, "the model has no output");
     if (graph->n_output > CONVOY_MAX_OUTPUTS)
-        return convoy_fail(importer->error, -ENOTSUP, "the model has %zu outputs, convoyd serves up to %d",
-                           graph->n_output, CONVOY_MAX_OUTPUTS);
+        return convoy_fail(
+            importer->error, -ENOTSUP,
+            "the model has %zu outputs, convoyd answers up to %d; to serve the model, export it with fewer",
+            graph->n_output, CONVOY_MAX_OUTPUTS);
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
         if (onnx_find(importer, name) == NULL)
@@ -173,22 +180,24 @@ static int read_outputs(struct onnx_importer *importer)
         int32_t elements_type = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
                                     ? type->tensor_type->elem_type
                                     : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-        if ((elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-             elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16) ||
-            value->is_bytes)
+        bool is_float = elements_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
+                        elements_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+        bool is_byte = value->integer_type == ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
+        if (is_byte || (!is_float && value->integer_type == 0))
             return convoy_fail(importer->error, -ENOTSUP,
                                "output '%.80s' is of type %s, convoyd answers float32, of networks in "
-                               "float16, too: export the "
-                               "model with float32 outputs",
-                               info->name, value->is_bytes ? "uint8" : onnx_type_name(elements_type));
+                               "float16, too; to serve the model, export it with float32 outputs",
+                               info->name, is_byte ? "uint8" : onnx_type_name(elements_type));
         if (value->kind != ONNX_ACTIVATION)
-            return convoy_fail(importer->error, -ENOTSUP,
-                               "output '%.80s' does not depend on the model's input", info->name);
-        if (value->outer != 1 || onnx_product(&value->shape, 0, value->shape.batch_axis) != 1)
             return convoy_fail(
                 importer->error, -ENOTSUP,
-                "the batch is not the first dimension of output '%.80s': transpose it in the model",
+                "output '%.80s' does not depend on the model's input; to serve the model, remove that output",
                 info->name);
+        if (value->outer != 1 || onnx_product(&value->shape, 0, value->shape.batch_axis) != 1)
+            return convoy_fail(importer->error, -ENOTSUP,
+                               "the batch is not the first dimension of output '%.80s'; to serve the model, "
+                               "transpose it there",
+                               info->name);
         /* A row of answers is counted in 32 bits. */
         elements += convoy_shape_elements(&value->shape);
         if (elements > INT32_MAX)

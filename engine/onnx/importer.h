@@ -45,8 +45,10 @@ struct onnx_value {
      * runs over outer x N x the rest, in the graph over N x outer x the rest; 1 where both are the same. See
      * shapes.h. */
     int64_t outer;
-    int type;      /* of ints: TensorProto.DataType, 0 where it is not known */
-    bool is_bytes; /* of activations: uint8 in the file, whose arithmetic is not that of float32 (bytes.h) */
+    int type; /* of ints: TensorProto.DataType, 0 where it is not known */
+    /* Of activations: the TensorProto.DataType of those that are whole numbers in the file, whose arithmetic
+     * is not that of float32 (integer_activations.h); 0 for floats and truth values. */
+    int integer_type;
     struct onnx_int *ints; /* owned by the importer; NULL for 0 elements */
     Onnx__TensorProto *initializer;
 };

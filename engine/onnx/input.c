@@ -118,8 +118,8 @@ static int set_size(struct onnx_importer *importer, const char *name, int64_t *h
     bool lacks_height = *height == 0 && given[0] == 0, lacks_width = *width == 0 && given[1] == 0;
     if (lacks_height || lacks_width)
         return convoy_fail(importer->error, -ENOTSUP,
-                           "the file leaves the %s%s%s of input '%.80s' open: give %s%s%s in the model's "
-                           "config.json, in pixels",
+                           "the file leaves the %s%s%s of input '%.80s' open; to serve the model, give "
+                           "%s%s%s in its config.json, in pixels",
                            lacks_height ? "height" : "", lacks_height && lacks_width ? " and " : "",
                            lacks_width ? "width" : "", name, lacks_height ? "input.height" : "",
                            lacks_height && lacks_width ? " and " : "", lacks_width ? "input.width" : "");
@@ -168,10 +168,10 @@ static int declared_shape(struct onnx_importer *importer, const Onnx__ValueInfoP
     const struct convoy_onnx_options *options = importer->options;
     size_t rank = given != NULL ? given->n_dim : (size_t)options->input_shape.rank;
     if (rank > CONVOY_MAX_RANK || (given == NULL && rank == 0) || (rank == 0 && !options->no_batch))
-        return convoy_fail(
-            importer->error, -ENOTSUP,
-            "input '%.80s' has no shape, or one of %zu dimensions: export the model with N x C x H x W",
-            info->name, rank);
+        return convoy_fail(importer->error, -ENOTSUP,
+                           "input '%.80s' has no shape, or one of %zu dimensions; to serve the model, export "
+                           "it with N x C x H x W",
+                           info->name, rank);
     *shape = (struct convoy_shape){.rank = (int)rank, .batch_axis = options->no_batch ? -1 : 0};
     for (int axis = 0; axis < shape->rank; axis++) {
         const Onnx__TensorShapeProto__Dimension *dim = given != NULL ? given->dim[axis] : NULL;
@@ -207,11 +207,10 @@ static int find_shape(struct onnx_importer *importer, const Onnx__ValueInfoProto
     int64_t elements = 1;
     for (int axis = 0; axis < shape->rank; axis++) {
         if (shape->dims[axis] == 0)
-            return convoy_fail(
-                importer->error, -ENOTSUP,
-                "dimension %d of input '%.80s' is open: export the model with a fixed one; of an image "
-                "height and width may be open",
-                axis, info->name);
+            return convoy_fail(importer->error, -ENOTSUP,
+                               "dimension %d of input '%.80s' is open, of an image height and width alone "
+                               "may be; to serve the model, export it with a fixed one",
+                               axis, info->name);
         if (__builtin_mul_overflow(elements, shape->dims[axis], &elements) || elements > INT32_MAX)
             return convoy_fail(importer->error, -EINVAL, "input '%.80s' has more than 2^31-1 elements",
                                info->name);
@@ -235,11 +234,10 @@ static int find_type(struct onnx_importer *importer, const char *name, int32_t t
         *found = CONVOY_INPUT_UINT8;
         return 0;
     default:
-        return convoy_fail(
-            importer->error, -ENOTSUP,
-            "input '%.80s' is of type %s, convoyd takes float32, float16 and uint8: export the model "
-            "with one of these",
-            name, onnx_type_name(type));
+        return convoy_fail(importer->error, -ENOTSUP,
+                           "input '%.80s' is of type %s, convoyd takes float32, float16 and uint8; to serve "
+                           "the model, export it with one of these",
+                           name, onnx_type_name(type));
     }
 }
 
@@ -277,7 +275,10 @@ int onnx_register_input(struct onnx_importer *importer, const Onnx__ValueInfoPro
     struct convoy_shape shape;
     int tensor;
     if (type == NULL)
-        return convoy_fail(importer->error, -ENOTSUP, "input '%.80s' is not a tensor", info->name);
+        return convoy_fail(importer->error, -ENOTSUP,
+                           "input '%.80s' is not a tensor; to serve the model, export it with a tensor of "
+                           "pixels as its input",
+                           info->name);
     int status = find_type(importer, info->name, type->elem_type);
     if (status == 0)
         status = find_shape(importer, info, type->shape, &shape);
@@ -294,6 +295,7 @@ int onnx_register_input(struct onnx_importer *importer, const Onnx__ValueInfoPro
                                  .shape = shape,
                                  .tensor = tensor,
                                  .outer = 1,
-                                 .is_bytes = importer->graph->input_type == CONVOY_INPUT_UINT8};
+                                 .integer_type =
+                                     importer->graph->input_type == CONVOY_INPUT_UINT8 ? type->elem_type : 0};
     return 0;
 }

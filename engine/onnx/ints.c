@@ -155,8 +155,8 @@ int onnx_set_combined(struct onnx_importer *importer, enum onnx_int_operation op
         if (!onnx_combine_ints(importer, operation, a->ints[at_a], b->ints[at_b],
                                &((struct onnx_int *)data)[i])) {
             free(data);
-            return onnx_fail(
-                importer, -ENOTSUP,
+            return onnx_refuse(
+                importer, ONNX_BATCH_OF_ONE,
                 "it computes a shape that overflows or depends on the batch in a way that cannot be "
                 "followed");
         }

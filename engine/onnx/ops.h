@@ -43,5 +43,7 @@ extern const struct onnx_operator onnx_resize_operators[];         /* ops_resize
 extern const struct onnx_operator onnx_scatter_operators[];        /* ops_scatter.c */
 extern const struct onnx_operator onnx_table_operators[];          /* ops_table.c */
 extern const struct onnx_operator onnx_take_operators[];           /* ops_take.c */
+extern const struct onnx_operator onnx_top_operators[];            /* ops_top.c */
+extern const struct onnx_operator onnx_trigonometry_operators[];   /* ops_trigonometry.c */
 
 #endif

@@ -26,21 +26,14 @@ static int read_plain(struct onnx_importer *importer)
     static const struct {
         const char *name;
         enum convoy_activation_kind kind;
-    } kinds[] = {{"Relu", CONVOY_RELU},
-                 {"Sigmoid", CONVOY_SIGMOID},
-                 {"Tanh", CONVOY_TANH},
-                 {"HardSwish", CONVOY_HARD_SWISH},
-                 {"Exp", CONVOY_EXP},
-                 {"Log", CONVOY_LOG},
-                 {"Sqrt", CONVOY_SQRT},
-                 {"Erf", CONVOY_ERF},
-                 {"Softplus", CONVOY_SOFTPLUS},
-                 {"Mish", CONVOY_MISH},
-                 {"Round", CONVOY_ROUND},
-                 {"Floor", CONVOY_FLOOR},
-                 {"Ceil", CONVOY_CEIL},
-                 {"Sin", CONVOY_SIN},
-                 {"Cos", CONVOY_COS}};
+    } kinds[] = {{"Relu", CONVOY_RELU},         {"Sigmoid", CONVOY_SIGMOID},
+                 {"Tanh", CONVOY_TANH},         {"HardSwish", CONVOY_HARD_SWISH},
+                 {"Exp", CONVOY_EXP},           {"Log", CONVOY_LOG},
+                 {"Sqrt", CONVOY_SQRT},         {"Erf", CONVOY_ERF},
+                 {"Softplus", CONVOY_SOFTPLUS}, {"Mish", CONVOY_MISH},
+                 {"Round", CONVOY_ROUND},       {"Floor", CONVOY_FLOOR},
+                 {"Ceil", CONVOY_CEIL},         {"Sin", CONVOY_SIN},
+                 {"Cos", CONVOY_COS},           {"Atan", CONVOY_ATAN}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(importer->op, kinds[i].name) == 0)
             return set_activation(importer, (struct convoy_activation){.kind = kinds[i].kind});
@@ -159,7 +152,7 @@ static int read_celu(struct onnx_importer *importer)
     int x, result;
     int status = onnx_attribute_float(importer, "alpha", 1, &alpha);
     if (status == 0 && !(alpha > 0))
-        status = onnx_fail(importer, -ENOTSUP, "its alpha is %g, not above 0", (double)alpha);
+        status = onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its alpha is %g, not above 0", (double)alpha);
     if (status == 0)
         status = onnx_need_tensor(importer, 0, &x);
     if (status == 0)
@@ -366,5 +359,6 @@ const struct onnx_operator onnx_activation_operators[] = {
     {"Reciprocal", 1, 1, read_reciprocal, ONNX_ANY_ORDER},
     {"Sin", 1, 1, read_plain, ONNX_ANY_ORDER},
     {"Cos", 1, 1, read_plain, ONNX_ANY_ORDER},
+    {"Atan", 1, 1, read_plain, ONNX_ANY_ORDER},
     {NULL, 0, 0, NULL, ONNX_ANY_ORDER},
 };

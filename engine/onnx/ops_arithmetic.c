@@ -19,7 +19,7 @@ static int need_two(struct onnx_importer *importer, const struct onnx_value **a,
         status = onnx_need_input(importer, 1, b);
     /* Before opset 7 dimensions could be matched from another one than the last. */
     if (status == 0 && importer->opset < 7 && onnx_attribute(importer, "axis") != NULL)
-        return onnx_fail(importer, -ENOTSUP, "its broadcast axis is of an opset before 7");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its broadcast axis is of an opset before 7");
     return status;
 }
 

@@ -27,7 +27,8 @@ static int heads_of(struct onnx_importer *importer, int index, const char *attri
         return status;
     struct convoy_shape shape = importer->graph->tensors[*tensor].shape;
     if (shape.batch_axis > 0 || shape.rank < 3 || shape.rank > 4)
-        return onnx_fail(importer, -ENOTSUP, "its input %d is not N x heads x length x size", index);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its input %d is not N x heads x length x size",
+                           index);
     if (shape.rank == 4)
         return 0;
     if (heads < 1 || shape.dims[2] % heads != 0)
@@ -80,7 +81,7 @@ static int additive_mask(struct onnx_importer *importer, int *tensor)
     const struct onnx_value *mask = importer->inputs[3];
     void *data;
     if (mask->kind == ONNX_ACTIVATION)
-        return onnx_fail(importer, -ENOTSUP, "its mask depends on the model's input");
+        return onnx_refuse(importer, ONNX_CUT, "its mask depends on the model's input");
     *tensor = mask->tensor;
     if (mask->kind == ONNX_FLOATS)
         return 0;
@@ -101,7 +102,7 @@ static int check_rows(struct onnx_importer *importer, int mask, int64_t queries,
     int64_t columns = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
     int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
     if (data == NULL || (columns != 1 && columns != keys) || (rows != 1 && rows != queries))
-        return onnx_fail(importer, -ENOTSUP, "its mask is not of queries and keys");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its mask is not of queries and keys");
     int64_t matrices = convoy_shape_elements(shape) / (rows * columns);
     for (int64_t i = 0; i < matrices * queries; i++) {
         int64_t query = i % queries, row = i / queries * rows + (rows > 1 ? query : 0);
@@ -109,7 +110,7 @@ static int check_rows(struct onnx_importer *importer, int mask, int64_t queries,
         for (int64_t k = 0; k < keys && !any && !(causal && k > query); k++)
             any = data[row * columns + (columns > 1 ? k : 0)] > -INFINITY;
         if (!any)
-            return onnx_fail(importer, -ENOTSUP, "its mask leaves a query without any key");
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its mask leaves a query without any key");
     }
     return 0;
 }
@@ -127,8 +128,8 @@ static int check_form(struct onnx_importer *importer)
         for (size_t k = 0; name != NULL && k < sizeof known / sizeof known[0]; k++)
             is_known |= strcmp(name, known[k]) == 0;
         if (!is_known)
-            return onnx_fail(importer, -ENOTSUP, "its attribute '%.40s' is not supported",
-                             name != NULL ? name : "");
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its attribute '%.40s' is not supported",
+                               name != NULL ? name : "");
     }
     int status = onnx_attribute_float(importer, "softcap", 0, &softcap);
     if (status == 0)
@@ -136,10 +137,11 @@ static int check_form(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (softcap != 0)
-        return onnx_fail(importer, -ENOTSUP, "its softcap is not supported");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its softcap is not supported");
     for (int i = 4; i < importer->input_count; i++)
         if (importer->inputs[i] != NULL)
-            return onnx_fail(importer, -ENOTSUP, "it has a cache of keys and values, which is not supported");
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                               "it has a cache of keys and values, which is not supported");
     return 0;
 }
 

@@ -34,7 +34,7 @@ static int read_block_size(struct onnx_importer *importer, int *x, int64_t *bloc
         return status;
     const struct convoy_shape *shape = &importer->graph->tensors[*x].shape;
     if (shape->rank != 4 || shape->batch_axis > 0)
-        return onnx_fail(importer, -ENOTSUP, "its input is not N x C x H x W");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its input is not N x C x H x W");
     return *block > 0 && *block < INT16_MAX ? 0
                                             : onnx_fail(importer, -EINVAL, "its blocksize is out of range");
 }

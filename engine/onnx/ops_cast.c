@@ -19,9 +19,11 @@ static int ints_to_floats(struct onnx_importer *importer, const struct onnx_valu
     int64_t elements = convoy_shape_elements(&x->shape);
     for (int64_t i = 0; i < elements; i++)
         if (x->ints[i].batch != 0 && importer->batch != 1)
-            return onnx_fail(importer, -ENOTSUP, "it makes a floating-point number of the batch size");
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                               "it makes a floating-point number of the batch size");
     if (elements == 0)
-        return onnx_fail(importer, -ENOTSUP, "it makes floating-point numbers of an empty tensor");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "it makes floating-point numbers of an empty tensor");
     int status = onnx_allocate(importer, &x->shape, false, &data);
     if (status != 0)
         return status;
@@ -72,13 +74,23 @@ static int to_truth(struct onnx_importer *importer, const struct onnx_value *x)
     return onnx_set_ints(importer, &x->shape, data);
 }
 
-/* Every floating-point type is float32 here: what a model does in 16 bits is computed more exactly. */
-static int cast(struct onnx_importer *importer, const struct onnx_value *x, enum to to)
+/* Is the type wide enough for the places in any tensor, and for uint8? */
+static bool is_wide(int64_t type)
 {
+    return type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 || type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32 ||
+           type == ONNX__TENSOR_PROTO__DATA_TYPE__UINT64 || type == ONNX__TENSOR_PROTO__DATA_TYPE__UINT32;
+}
+
+/* Every floating-point type is float32 here: what a model does in 16 bits is computed more exactly. `type`:
+ * of integers. */
+static int cast(struct onnx_importer *importer, const struct onnx_value *x, enum to to, int64_t type)
+{
+    if (x->kind == ONNX_ACTIVATION && x->integer_type != 0 && to == TO_INTS && is_wide(type))
+        return onnx_set_integers(importer, x->tensor, (int)type);
     if (to == TO_BOOL)
         return to_truth(importer, x);
     if (x->kind == ONNX_ACTIVATION && to == TO_INTS)
-        return onnx_fail(importer, -ENOTSUP, "it makes integers of what depends on the model's input");
+        return onnx_refuse(importer, ONNX_CUT, "it makes integers of what depends on the model's input");
     if ((x->kind != ONNX_INTS) == (to == TO_FLOATS))
         return onnx_set_value(importer, x);
     if (to == TO_FLOATS && x->shape.batch_axis >= 0) {
@@ -102,7 +114,7 @@ static int read_cast(struct onnx_importer *importer)
     case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
     case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
-        return cast(importer, x, TO_FLOATS);
+        return cast(importer, x, TO_FLOATS, type);
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT16:
@@ -111,12 +123,12 @@ static int read_cast(struct onnx_importer *importer)
     case ONNX__TENSOR_PROTO__DATA_TYPE__UINT32:
     case ONNX__TENSOR_PROTO__DATA_TYPE__UINT16:
     case ONNX__TENSOR_PROTO__DATA_TYPE__UINT8:
-        return cast(importer, x, TO_INTS);
+        return cast(importer, x, TO_INTS, type);
     case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
-        return cast(importer, x, TO_BOOL);
+        return cast(importer, x, TO_BOOL, type);
     default:
-        return onnx_fail(importer, -ENOTSUP, "it casts to %s, which is not supported",
-                         onnx_type_name((int32_t)type));
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it casts to %s, which is not supported",
+                           onnx_type_name((int32_t)type));
     }
 }
 
@@ -126,7 +138,10 @@ static int read_cast_like(struct onnx_importer *importer)
     int status = onnx_need_input(importer, 0, &x);
     if (status == 0)
         status = onnx_need_input(importer, 1, &like);
-    return status == 0 ? cast(importer, x, like->kind != ONNX_INTS ? TO_FLOATS : TO_INTS) : status;
+    if (status != 0)
+        return status;
+    int type = like->kind == ONNX_INTS ? like->type : like->integer_type;
+    return cast(importer, x, like->kind == ONNX_INTS || type != 0 ? TO_INTS : TO_FLOATS, type);
 }
 
 static int read_identity(struct onnx_importer *importer)
@@ -146,7 +161,7 @@ static int read_dropout(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (training != 0 || is_test == 0)
-        return onnx_fail(importer, -ENOTSUP, "it is in training mode: export the model for inference");
+        return onnx_refuse(importer, ONNX_EXPORT_FOR_INFERENCE, "it is in training mode");
     return read_identity(importer);
 }
 

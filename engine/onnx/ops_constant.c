@@ -90,7 +90,8 @@ static int read_constant(struct onnx_importer *importer)
         return set_float_list(importer, &value->f, 1, 0);
     if ((value = onnx_attribute(importer, "value_floats")) != NULL)
         return set_float_list(importer, value->floats, value->n_floats, 1);
-    return onnx_fail(importer, -ENOTSUP, "its value is missing, sparse or a string, which is not supported");
+    return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                       "its value is missing, sparse or a string, which is not supported");
 }
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -165,7 +166,7 @@ static int read_constant_of_shape(struct onnx_importer *importer)
         return ints ? onnx_set_ints(importer, &shape, data) : onnx_set_floats(importer, &shape, data);
     if (ints) { /* the same in each image: of a batch there are floats only */
         free(data);
-        return onnx_fail(importer, -ENOTSUP, "it makes integers for each image of a batch");
+        return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "it makes integers for each image of a batch");
     }
     shape.batch_axis = -1;
     status = onnx_emit_constant(importer, importer->op, &shape, data, &result);
@@ -217,7 +218,7 @@ static int read_range(struct onnx_importer *importer)
         if (status == 0)
             status = onnx_input_scalar(importer, 2, 0, &numbers[2]);
         if (status == 0 && (numbers[0] != 0 || numbers[2] != 1))
-            status = onnx_fail(importer, -ENOTSUP, "it counts the images of a batch in steps");
+            status = onnx_refuse(importer, ONNX_BATCH_OF_ONE, "it counts the images of a batch in steps");
         return status == 0 ? range_of_batch(importer, limit->ints[0].batch) : status;
     }
     for (int i = 0; i < 3 && status == 0; i++) {
@@ -234,7 +235,8 @@ static int read_range(struct onnx_importer *importer)
         return onnx_fail(importer, -EINVAL, "its limits and its step do not make a list");
     struct convoy_shape shape = {.rank = 1, .batch_axis = -1, .dims = {count > 0 ? (int64_t)count : 0}};
     if (!ints && shape.dims[0] == 0)
-        return onnx_fail(importer, -ENOTSUP, "it makes an empty list of floating-point numbers");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "it makes an empty list of floating-point numbers");
     status = onnx_allocate(importer, &shape, ints, &data);
     if (status != 0)
         return status;

@@ -52,7 +52,7 @@ static int emit_dense(struct onnx_importer *importer, int x, int weight, int bia
         return onnx_fail(importer, -EINVAL, "its matrix takes %" PRId64 " numbers, its input has %" PRId64,
                          filter.dims[1], in.dims[1]);
     if (in.batch_axis > 0)
-        return onnx_fail(importer, -ENOTSUP, "it would add up over the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it would add up over the images of a batch");
     struct convoy_shape shape = in;
     shape.dims[1] = filter.dims[0];
     int inputs[3] = {x, weight, bias};
@@ -72,7 +72,7 @@ static int emit_rows_by_matrix(struct onnx_importer *importer, int x, int weight
                                 .batch_axis = in.batch_axis >= 0 ? 0 : -1,
                                 .dims = {onnx_product(&in, 0, in.rank - 1), in.dims[in.rank - 1]}};
     if (in.batch_axis == in.rank - 1)
-        return onnx_fail(importer, -ENOTSUP, "it would add up over the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it would add up over the images of a batch");
     int status = onnx_emit_reshape(importer, x, &rows, result);
     if (status == 0)
         status = emit_dense(importer, *result, weight, bias, result);

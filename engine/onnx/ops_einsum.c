@@ -49,7 +49,7 @@ static int parse(struct onnx_importer *importer, struct term *terms, char *resul
                 return onnx_fail(importer, -EINVAL, "its equation has more terms than it has inputs");
         } else if (!isalpha((unsigned char)*c) || length == CONVOY_MAX_RANK ||
                    memchr(terms[term].letters, *c, length) != NULL) {
-            return onnx_fail(importer, -ENOTSUP, "its equation '%s' is not supported", text);
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its equation '%s' is not supported", text);
         } else {
             terms[term].letters[length++] = *c;
         }
@@ -59,7 +59,7 @@ static int parse(struct onnx_importer *importer, struct term *terms, char *resul
     used = 0;
     for (const char *c = arrow != NULL ? arrow + 2 : ""; *c != '\0'; c++) {
         if (!isalpha((unsigned char)*c) || used == CONVOY_MAX_RANK || memchr(result, *c, used) != NULL)
-            return onnx_fail(importer, -ENOTSUP, "its equation '%s' is not supported", text);
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its equation '%s' is not supported", text);
         result[used++] = *c;
     }
     for (int letter = 'A'; arrow == NULL && letter <= 'z'; letter++) {
@@ -161,7 +161,8 @@ static int multiply(struct onnx_importer *importer, struct term *left, struct te
     int row = append(importer, left, right.letters, false, kept, true, rows);
     int column = append(importer, &right, left->letters, false, kept, true, columns);
     if (shared + row + column > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its result has more than %d dimensions", CONVOY_MAX_RANK);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its result has more than %d dimensions",
+                           CONVOY_MAX_RANK);
     struct convoy_shape out = {.rank = shared + row + column, .batch_axis = -1};
     snprintf(order, sizeof order, "%s%s%s", batch, rows, columns);
     for (int i = 0; order[i] != '\0'; i++) {

@@ -62,7 +62,7 @@ static int concat_ints(struct onnx_importer *importer, int axis)
         if (importer->inputs[i]->shape.batch_axis >= 0)
             shape.batch_axis = importer->inputs[i]->shape.batch_axis;
     if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it joins along the batch, which would mix images");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it joins along the batch, which would mix images");
     for (int i = 0; i < importer->input_count; i++)
         if (__builtin_add_overflow(shape.dims[axis], importer->inputs[i]->shape.dims[axis],
                                    &shape.dims[axis]))
@@ -171,7 +171,7 @@ static int tile_for_each_image(struct onnx_importer *importer, const struct onnx
     int tensor;
     for (int axis = 0; axis < shape.rank; axis++)
         if (x->kind == ONNX_ACTIVATION || repeats->dims[axis] != 1)
-            return onnx_fail(importer, -ENOTSUP, "it repeats the images of a batch");
+            return onnx_refuse(importer, ONNX_IMAGES_APART, "it repeats the images of a batch");
     shape.batch_axis = repeats->batch_axis;
     int status = onnx_need_tensor(importer, 0, &tensor);
     if (status == 0)
@@ -202,15 +202,17 @@ static int read_tile(struct onnx_importer *importer)
         if (repeats[axis] < 1 || __builtin_mul_overflow(in.dims[axis], repeats[axis], &out.dims[axis]))
             return onnx_fail(importer, -EINVAL, "it repeats a dimension %" PRId64 " times", repeats[axis]);
         if (axis == in.batch_axis && repeats[axis] != 1)
-            return onnx_fail(importer, -ENOTSUP, "it repeats the images of a batch");
+            return onnx_refuse(importer, ONNX_IMAGES_APART, "it repeats the images of a batch");
         if (repeats[axis] > 1) {
             if (apart.rank == CONVOY_MAX_RANK)
-                return onnx_fail(importer, -ENOTSUP, "it repeats more dimensions than are supported");
+                return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                                   "it repeats more dimensions than are supported");
             repeated.dims[apart.rank] = repeats[axis];
             apart.dims[apart.rank++] = 1;
         }
         if (apart.rank == CONVOY_MAX_RANK)
-            return onnx_fail(importer, -ENOTSUP, "it repeats more dimensions than are supported");
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                               "it repeats more dimensions than are supported");
         if (axis == in.batch_axis)
             apart.batch_axis = apart.rank;
         repeated.dims[apart.rank] = in.dims[axis];

@@ -25,7 +25,8 @@ static int emit_normalize(struct onnx_importer *importer, int x, struct convoy_n
     int inputs[3] = {x}, count = 1;
     struct convoy_node *node;
     if (shape.batch_axis >= normalize.axis && shape.batch_axis < normalize.axis_end)
-        return onnx_fail(importer, -ENOTSUP, "it normalises over the batch, which would mix images");
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "it normalises over the batch, which would mix images");
     normalize.has_scale = scale >= 0;
     normalize.has_shift = shift >= 0;
     if (scale >= 0)
@@ -125,7 +126,7 @@ static int set_grouped(struct onnx_importer *importer, int x, int64_t groups, fl
     const struct convoy_shape in = importer->graph->tensors[x].shape;
     const struct onnx_value *constants[2];
     if (in.rank < 2 || in.batch_axis > 0)
-        return onnx_fail(importer, -ENOTSUP, "its input is not N x C x ...");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its input is not N x C x ...");
     int64_t channels = in.dims[1];
     if (groups < 1 || channels % groups != 0)
         return onnx_fail(importer, -EINVAL, "%" PRId64 " groups do not divide its %" PRId64 " channels",
@@ -191,11 +192,10 @@ static int read_batch_normalization(struct onnx_importer *importer)
     if (training != 0 && importer->inputs[0]->kind == ONNX_FLOATS && given->rank >= 2 && given->dims[0] == 1)
         return set_grouped(importer, x, given->dims[1], epsilon);
     if (spatial != 1 || training != 0 || is_test == 0)
-        return onnx_fail(importer, -ENOTSUP,
-                         "it is in training mode, or not per channel: export the model for inference");
+        return onnx_refuse(importer, ONNX_EXPORT_FOR_INFERENCE, "it is in training mode, or not per channel");
     const struct convoy_shape in = importer->graph->tensors[x].shape;
     if (in.rank < 2 || in.batch_axis > 0)
-        return onnx_fail(importer, -ENOTSUP, "its input is not N x C x ...");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its input is not N x C x ...");
     int64_t channels = in.dims[1];
     for (int i = 0; i < 4; i++) {
         status = onnx_need_floats(importer, 1 + i, names[i], &constants[i]);
@@ -277,7 +277,7 @@ static int read_lp_normalization(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (p != 1 && p != 2)
-        return onnx_fail(importer, -ENOTSUP, "its p is %" PRId64, p);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its p is %" PRId64, p);
     if (p == 2)
         status = onnx_emit_binary(importer, CONVOY_MUL, x, x, &norm);
     else
@@ -314,7 +314,7 @@ static int read_lrn(struct onnx_importer *importer)
         return status;
     const struct convoy_shape in = importer->graph->tensors[x].shape;
     if (in.rank < 3 || in.batch_axis > 0)
-        return onnx_fail(importer, -ENOTSUP, "its input is not N x C x ...");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its input is not N x C x ...");
     height = in.dims[1];
     if (size < 1 || size > height * 2)
         return onnx_fail(importer, -EINVAL, "its size is %" PRId64 " of %" PRId64 " channels", size, height);

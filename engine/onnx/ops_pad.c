@@ -100,7 +100,7 @@ static int pad_with_value(struct onnx_importer *importer, int x, const int64_t b
         return 0;
     for (int axis = 0; axis < shape.rank; axis++)
         if (shape.dims[axis] == 1 && (before[axis] > 0 || after[axis] > 0))
-            return onnx_fail(importer, -ENOTSUP, "it replaces a dimension by its padding");
+            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it replaces a dimension by its padding");
     status = border(importer, &shape, before, after, value, &edge);
     return status == 0 ? onnx_emit_binary(importer, CONVOY_ADD, *result, edge, result) : status;
 }
@@ -125,9 +125,10 @@ static int extend(struct onnx_importer *importer, int x, int axis, enum mode mod
     int64_t size = importer->graph->tensors[x].shape.dims[axis];
     int parts[2 * MOST_BORDER + 1], count = 0, status = 0;
     if (before > MOST_BORDER || after > MOST_BORDER)
-        return onnx_fail(importer, -ENOTSUP,
-                         "it repeats more than %d elements at the end of a dimension, which is not supported",
-                         MOST_BORDER);
+        return onnx_refuse(
+            importer, ONNX_EXPORT_OTHERWISE,
+            "it repeats more than %d elements at the end of a dimension, which is not supported",
+            MOST_BORDER);
     for (int64_t at = -before; at < 0 && status == 0; at++)
         status = onnx_emit_crop(importer, x, axis, repeated_element(mode, at, size), 1, &parts[count++]);
     /* Negative amounts crop. */
@@ -146,7 +147,7 @@ static int check_pads(struct onnx_importer *importer, const struct convoy_shape 
     for (int axis = 0; axis < shape->rank; axis++) {
         *changes |= before[axis] != 0 || after[axis] != 0;
         if (axis == shape->batch_axis && (before[axis] != 0 || after[axis] != 0))
-            return onnx_fail(importer, -ENOTSUP, "it pads the batch");
+            return onnx_refuse(importer, ONNX_IMAGES_APART, "it pads the batch");
         if (before[axis] < -shape->dims[axis] || after[axis] < -shape->dims[axis] ||
             before[axis] > INT32_MAX || after[axis] > INT32_MAX)
             return onnx_fail(importer, -EINVAL, "its pads are out of range");

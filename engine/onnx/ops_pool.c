@@ -34,8 +34,8 @@ static int read_pool(struct onnx_importer *importer, enum convoy_pool_kind kind)
     if (status != 0)
         return status;
     if (storage_order != 0)
-        return onnx_fail(importer, -ENOTSUP, "its storage_order is %" PRId64 ", only 0 is supported",
-                         storage_order);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "its storage_order is %" PRId64 ", only 0 is supported", storage_order);
     if (window.size[1] == 0)
         return onnx_fail(importer, -EINVAL, "its kernel_shape is missing");
     window.ceil_mode = ceil_mode != 0;
@@ -115,7 +115,7 @@ static int read_p(struct onnx_importer *importer, int64_t *p)
 {
     int status = onnx_attribute_int(importer, "p", 2, p);
     if (status == 0 && (*p < 1 || *p > 64))
-        return onnx_fail(importer, -ENOTSUP, "its p is %" PRId64, *p);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its p is %" PRId64, *p);
     return status;
 }
 
@@ -137,7 +137,7 @@ static int read_lp_pool(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (ceil_mode != 0)
-        return onnx_fail(importer, -ENOTSUP, "its ceil_mode is not supported");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its ceil_mode is not supported");
     const struct convoy_shape shape = importer->graph->tensors[x].shape;
     status = onnx_slide(importer, &shape, &window, out);
     if (status == 0)

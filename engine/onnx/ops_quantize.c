@@ -35,8 +35,9 @@ static int range_of(struct onnx_importer *importer, int64_t type, struct range *
             *range = ranges[i].range;
             return 0;
         }
-    return onnx_fail(importer, -ENOTSUP, "it quantises to %s, which is not supported",
-                     type == 0 ? "a type that its zero point does not tell" : onnx_type_name((int32_t)type));
+    return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it quantises to %s, which is not supported",
+                       type == 0 ? "a type that its zero point does not tell"
+                                 : onnx_type_name((int32_t)type));
 }
 
 static bool is_given(const struct onnx_importer *importer, int index)
@@ -55,8 +56,8 @@ static int along_axis(struct onnx_importer *importer, int index, int rank, int a
     if (in.batch_axis >= 0 || in.rank == 0)
         return 0; /* of each image, as DynamicQuantizeLinear gives it; or one number */
     if (in.rank != 1)
-        return onnx_fail(importer, -ENOTSUP, "its input %d has %d dimensions: blocks are not supported",
-                         index, in.rank);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "its input %d has %d dimensions: blocks are not supported", index, in.rank);
     struct convoy_shape shape = {.rank = rank - axis, .batch_axis = -1};
     for (int i = 0; i < shape.rank; i++)
         shape.dims[i] = i == 0 ? in.dims[0] : 1;
@@ -149,7 +150,8 @@ static int read_dynamic_quantize_linear(struct onnx_importer *importer)
     if (shape.batch_axis >= 0)
         mask &= ~(1U << shape.batch_axis);
     if (shape.batch_axis >= 0 && shape.dims[shape.batch_axis] != 1)
-        return onnx_fail(importer, -ENOTSUP, "its range would be that of several rows of an image");
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "its range would be that of several rows of an image");
     status = onnx_emit_reduced(importer, x, CONVOY_POOL_MAX, mask, &high);
     if (status == 0)
         status = onnx_emit_activation(importer, relu, high, &high);
@@ -202,7 +204,7 @@ static int centred(struct onnx_importer *importer, int index, int zero, int axis
 static int check_weight(struct onnx_importer *importer, int index)
 {
     if (!is_given(importer, index) || importer->inputs[index]->kind == ONNX_ACTIVATION)
-        return onnx_fail(importer, -ENOTSUP, "its weight is not a constant");
+        return onnx_refuse(importer, ONNX_CUT, "its weight is not a constant");
     return 0;
 }
 

@@ -159,7 +159,7 @@ static int reduce_ints(struct onnx_importer *importer, const struct onnx_value *
     void *data;
     if (strcmp(importer->op, "ReduceSum") != 0 && strcmp(importer->op, "ReduceProd") != 0 &&
         strcmp(importer->op, "ReduceMax") != 0 && strcmp(importer->op, "ReduceMin") != 0)
-        return onnx_fail(importer, -ENOTSUP, "it works on integers, which is not supported");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it works on integers, which is not supported");
     int status = onnx_allocate(importer, &out, true, &data);
     if (status != 0)
         return status;
@@ -181,9 +181,9 @@ static int reduce_ints(struct onnx_importer *importer, const struct onnx_value *
                    !combine(importer->op, to[at].fixed, from.fixed, &to[at].fixed) ||
                    (to[at].batch != 0 && __builtin_mul_overflow(to[at].batch, from.fixed, &to[at].batch))) {
             free(data);
-            return onnx_fail(importer, -ENOTSUP,
-                             "it computes a shape that overflows or depends on the batch in a way that "
-                             "cannot be followed");
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                               "it computes a shape that overflows or depends on the batch in a way that "
+                               "cannot be followed");
         }
         for (int axis = x->shape.rank - 1; axis >= 0 && ++index[axis] == x->shape.dims[axis]; axis--)
             index[axis] = 0;

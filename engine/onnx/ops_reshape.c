@@ -37,8 +37,8 @@ static int read_reshape(struct onnx_importer *importer)
         return status;
     if (targets == NULL || targets->kind != ONNX_INTS || targets->shape.rank != 1 ||
         targets->shape.dims[0] > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its shape is not a list of up to %d known integers",
-                         CONVOY_MAX_RANK);
+        return onnx_refuse(importer, ONNX_CUT, "its shape is not a list of up to %d known integers",
+                           CONVOY_MAX_RANK);
     int count = (int)targets->shape.dims[0];
     struct onnx_int wanted[CONVOY_MAX_RANK];
     for (int i = 0; i < count; i++) {
@@ -46,8 +46,8 @@ static int read_reshape(struct onnx_importer *importer)
         if (x->kind == ONNX_ACTIVATION || wanted[i].batch == 0)
             continue;
         if (importer->batch != 1)
-            return onnx_fail(importer, -ENOTSUP,
-                             "it gives a constant a shape that depends on the batch size");
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                               "it gives a constant a shape that depends on the batch size");
         wanted[i] = (struct onnx_int){.fixed = wanted[i].fixed + wanted[i].batch};
     }
     status =

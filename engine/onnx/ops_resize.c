@@ -122,8 +122,9 @@ static int resize_axis(struct onnx_importer *importer, const struct resizing *r,
     if (in == out && r->scale[axis] == 1)
         return 0;
     if (axis < shape.rank - 2 || axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it resizes dimension %d of %d; only the last two are supported",
-                         axis, shape.rank);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "it resizes dimension %d of %d; only the last two are supported", axis,
+                           shape.rank);
     bool is_last = axis == shape.rank - 1;
     int status = weights(importer, r, in, out, r->scale[axis], !is_last, &matrix);
     if (status != 0)
@@ -144,7 +145,7 @@ static int read_numbers(struct onnx_importer *importer, int index, const struct 
     const struct onnx_value *value = importer->inputs[index];
     int64_t elements = convoy_shape_elements(&value->shape);
     if (value->kind == ONNX_ACTIVATION || elements > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its scales or sizes are not constant");
+        return onnx_refuse(importer, ONNX_CUT, "its scales or sizes are not constant");
     *count = (int)elements;
     for (int i = 0; i < *count; i++) {
         numbers[i] =
@@ -153,7 +154,7 @@ static int read_numbers(struct onnx_importer *importer, int index, const struct 
         if (value->kind == ONNX_INTS && value->ints[i].batch != 0 && i == x->batch_axis)
             numbers[i] = (double)value->ints[i].batch;
         else if (value->kind == ONNX_INTS && value->ints[i].batch != 0)
-            return onnx_fail(importer, -ENOTSUP, "its sizes depend on the batch size");
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its sizes depend on the batch size");
         else if (index == 3 && i == x->batch_axis && importer->batch > 0)
             numbers[i] /= (double)importer->batch;
     }
@@ -228,15 +229,17 @@ static int read_modes(struct onnx_importer *importer, struct resizing *r)
     if (r->nearest[0] == '\0')
         set_word(r->nearest, sizeof r->nearest, old ? "floor" : "round_prefer_floor");
     if (policy[0] != '\0' && strcmp(policy, "stretch") != 0)
-        return onnx_fail(importer, -ENOTSUP, "its keep_aspect_ratio_policy '%s' is not supported", policy);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                           "its keep_aspect_ratio_policy '%s' is not supported", policy);
     if (strcmp(r->mode, "nearest") != 0 && strcmp(r->mode, "linear") != 0 && strcmp(r->mode, "cubic") != 0)
-        return onnx_fail(importer, -ENOTSUP, "it has no mode '%s'", r->mode);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it has no mode '%s'", r->mode);
     static const char *const known[] = {"align_corners",      "asymmetric", "tf_half_pixel_for_nn",
                                         "pytorch_half_pixel", "half_pixel", "half_pixel_symmetric"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(r->coordinates, known[i]) == 0)
             return 0;
-    return onnx_fail(importer, -ENOTSUP, "its coordinates '%s' are not supported", r->coordinates);
+    return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its coordinates '%s' are not supported",
+                       r->coordinates);
 }
 
 static int resize(struct onnx_importer *importer, int scales, int sizes)

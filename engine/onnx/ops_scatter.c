@@ -30,7 +30,8 @@ static int no_images(struct onnx_importer *importer, const struct onnx_value *in
 {
     if (indices->shape.batch_axis < 0)
         return 0;
-    return onnx_fail(importer, -ENOTSUP, "its indices differ from image to image, but its data do not");
+    return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                       "its indices differ from image to image, but its data do not");
 }
 
 /* ---- Slices, each at an index of several dimensions ---- */
@@ -80,13 +81,14 @@ static int read_gather_nd(struct onnx_importer *importer)
     if (status == 0)
         status = onnx_attribute_int(importer, "batch_dims", 0, &batch_dims);
     if (status == 0 && batch_dims != 0)
-        status = onnx_fail(importer, -ENOTSUP, "its batch_dims are not supported");
+        status = onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its batch_dims are not supported");
     if (status == 0)
         status = read_slices(importer, x, indices, &slices);
     if (status != 0)
         return status;
     if (indices->shape.rank - 1 + x->shape.rank - slices.depth > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its result has more than %d dimensions", CONVOY_MAX_RANK);
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its result has more than %d dimensions",
+                           CONVOY_MAX_RANK);
     if (x->kind == ONNX_ACTIVATION)
         return onnx_gather_slices(importer, x, indices);
     status = no_images(importer, indices);
@@ -136,7 +138,7 @@ static int read_scatter_inputs(struct onnx_importer *importer, const struct onnx
     if (status == 0)
         status = onnx_attribute_text(importer, "reduction", reduction, sizeof reduction);
     if (status == 0 && reduction[0] != '\0' && strcmp(reduction, "none") != 0)
-        status = onnx_fail(importer, -ENOTSUP, "its reduction is not supported");
+        status = onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "its reduction is not supported");
     bool alike = status == 0 && ((*updates)->kind == (*x)->kind || (*x)->kind == ONNX_ACTIVATION ||
                                  (*updates)->kind == ONNX_ACTIVATION);
     if (status == 0 && ((*indices)->kind != ONNX_INTS || !alike))

@@ -27,7 +27,7 @@ static int read_eye_like(struct onnx_importer *importer)
     if (status != 0)
         return status;
     if (x->shape.rank != 2 || x->shape.batch_axis >= 0)
-        return onnx_fail(importer, -ENOTSUP, "its input is no matrix of a known size");
+        return onnx_refuse(importer, ONNX_CUT, "its input is no matrix of a known size");
     bool ints = type == 0 ? x->kind == ONNX_INTS
                           : type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
                                 type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
@@ -78,6 +78,45 @@ static int read_trilu(struct onnx_importer *importer)
     return onnx_set_like(importer, x, &shape, data);
 }
 
+/* Of places that depend on the input: off + (place = 0, 1, ...) (on - off). */
+static int emit_one_hot(struct onnx_importer *importer, const struct onnx_value *indices, int axis,
+                        int64_t depth, const struct onnx_value *values)
+{
+    struct convoy_shape shape = indices->shape, range = {.rank = 1 + shape.rank - axis, .batch_axis = -1};
+    int places, result;
+    double numbers[2];
+    void *data;
+    for (int i = shape.rank++; i > axis; i--)
+        shape.dims[i] = shape.dims[i - 1];
+    shape.dims[axis] = 1;
+    shape.batch_axis += axis <= shape.batch_axis;
+    for (int i = 1; i < range.rank; i++)
+        range.dims[i] = 1;
+    range.dims[0] = depth;
+    for (int i = 0; i < 2; i++)
+        numbers[i] = values->kind == ONNX_INTS ? (double)values->ints[i].fixed
+                                               : (double)onnx_floats(importer, values)[i];
+    int status = onnx_allocate(importer, &range, false, &data);
+    if (status != 0)
+        return status;
+    for (int64_t i = 0; i < depth; i++)
+        ((float *)data)[i] = (float)i;
+    status = onnx_emit_constant(importer, importer->op, &range, data, &places);
+    if (status == 0)
+        status = onnx_emit_reshape(importer, indices->tensor, &shape, &result);
+    if (status == 0)
+        status = onnx_emit_binary(importer, CONVOY_EQUAL, result, places, &result);
+    if (status == 0 && numbers[1] - numbers[0] != 1)
+        status = onnx_emit_with_scalar(importer, CONVOY_MUL, result, numbers[1] - numbers[0], &result);
+    if (status == 0 && numbers[0] != 0)
+        status = onnx_emit_with_scalar(importer, CONVOY_ADD, result, numbers[0], &result);
+    if (status != 0)
+        return status;
+    return values->kind == ONNX_INTS
+               ? onnx_set_integers(importer, result, ONNX__TENSOR_PROTO__DATA_TYPE__INT64)
+               : onnx_set_tensor(importer, result);
+}
+
 static int read_one_hot(struct onnx_importer *importer)
 {
     const struct onnx_value *indices, *values;
@@ -86,7 +125,10 @@ static int read_one_hot(struct onnx_importer *importer)
     int axis;
     size_t size;
     void *data;
-    int status = onnx_need_constant(importer, 0, &indices);
+    int status = onnx_need_input(importer, 0, &indices);
+    bool found = status == 0 && indices->kind == ONNX_ACTIVATION && indices->integer_type != 0;
+    if (status == 0 && !found)
+        status = onnx_need_constant(importer, 0, &indices);
     if (status == 0)
         status = onnx_input_scalar(importer, 1, 0, &depth);
     if (status == 0)
@@ -97,9 +139,11 @@ static int read_one_hot(struct onnx_importer *importer)
         status = onnx_settle_axis(importer, given, indices->shape.rank + 1, &axis);
     if (status != 0)
         return status;
-    if (indices->kind != ONNX_INTS || indices->shape.rank == CONVOY_MAX_RANK || !(depth >= 1) ||
+    if ((indices->kind != ONNX_INTS && !found) || indices->shape.rank == CONVOY_MAX_RANK || !(depth >= 1) ||
         !(depth <= INT32_MAX) || convoy_shape_elements(&values->shape) != 2)
         return onnx_fail(importer, -EINVAL, "its indices, depth and values do not go together");
+    if (found)
+        return emit_one_hot(importer, indices, axis, (int64_t)depth, values);
     struct convoy_shape shape = {.batch_axis = -1};
     for (int i = 0; i <= indices->shape.rank; i++)
         shape.dims[shape.rank++] = i == axis  ? (int64_t)depth
@@ -154,7 +198,7 @@ static int read_cum_sum(struct onnx_importer *importer)
         return status;
     const struct convoy_shape shape = importer->graph->tensors[x].shape;
     if (axis == shape.batch_axis)
-        return onnx_fail(importer, -ENOTSUP, "it adds up over the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it adds up over the images of a batch");
     for (int i = 0; i < shape.rank; i++)
         perm[i] = i;
     perm[axis] = shape.rank - 1;

@@ -63,8 +63,8 @@ static int slice_numbers(struct onnx_importer *importer, const struct onnx_value
         return 0;
     int64_t elements = convoy_shape_elements(&value->shape);
     if (value->kind != ONNX_INTS || value->shape.rank > 1 || elements > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its %s are not constant integers, one for each axis",
-                         attribute);
+        return onnx_refuse(importer, ONNX_CUT, "its %s are not constant integers, one for each axis",
+                           attribute);
     *count = (int)elements;
     for (int i = 0; i < *count; i++) {
         struct onnx_int number = value->ints[i];
@@ -73,7 +73,7 @@ static int slice_numbers(struct onnx_importer *importer, const struct onnx_value
             continue;
         if (x->shape.batch_axis < 0 || number.fixed != 0 ||
             number.batch != x->shape.dims[x->shape.batch_axis])
-            return onnx_fail(importer, -ENOTSUP, "its %s depend on the batch size", attribute);
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its %s depend on the batch size", attribute);
         values[i] = INT64_MAX;
     }
     return 0;
@@ -138,7 +138,7 @@ static int slice_tensor(struct onnx_importer *importer, const struct onnx_value 
         int axis = s->axes[i];
         if (axis == x->shape.batch_axis) {
             if (!takes_all_images(importer, x, s->starts[i], s->ends[i], s->steps[i]))
-                return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+                return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
             continue;
         }
         int64_t start = s->starts[i];
@@ -233,7 +233,7 @@ static int read_split(struct onnx_importer *importer)
     if (status == 0)
         status = onnx_settle_axis(importer, given, x->shape.rank, &axis);
     if (status == 0 && outputs > ONNX_MAX_INPUTS)
-        status = onnx_fail(importer, -ENOTSUP, "it has more than %d outputs", ONNX_MAX_INPUTS);
+        status = onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it has more than %d outputs", ONNX_MAX_INPUTS);
     if (status != 0)
         return status;
     lengths = calloc(ONNX_MAX_INPUTS, sizeof *lengths);
@@ -276,7 +276,7 @@ static int gather_constants(struct onnx_importer *importer, const struct onnx_va
         if (indices->ints[i].batch != 0 || indices->ints[i].fixed < -limit || indices->ints[i].fixed >= limit)
             return onnx_fail(importer, -EINVAL, "one of its indices is outside its input");
     if (!ints && count == 0)
-        return onnx_fail(importer, -ENOTSUP, "it gathers nothing");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it gathers nothing");
     int status = onnx_allocate(importer, &shape, ints, &data);
     if (status != 0)
         return status;
@@ -303,10 +303,10 @@ static int gather_activation(struct onnx_importer *importer, const struct onnx_v
     int64_t limit = x->shape.dims[axis], count = convoy_shape_elements(&indices->shape);
     int tensor = x->tensor, status = 0;
     if (count < 1)
-        return onnx_fail(importer, -ENOTSUP, "it gathers nothing");
+        return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it gathers nothing");
     bool the_one = axis == x->shape.batch_axis && importer->batch == 1 && limit == 1 && count == 1;
     if (axis == x->shape.batch_axis && !the_one)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
     int64_t *places = malloc((size_t)count * sizeof *places);
     if (places == NULL)
         return onnx_out_of_memory(importer);
@@ -351,7 +351,7 @@ static int gather_own(struct onnx_importer *importer, const struct onnx_value *x
     int tensor = -1, status = 0;
     if (axis != x->shape.batch_axis || x->outer != 1 || x->shape.rank == CONVOY_MAX_RANK ||
         onnx_product(&indices->shape, 0, indices->shape.batch_axis) != 1)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
     int64_t *places = malloc(((size_t)count + 1) * sizeof *places);
     if (places == NULL)
         return onnx_out_of_memory(importer);
@@ -359,7 +359,7 @@ static int gather_own(struct onnx_importer *importer, const struct onnx_value *x
         struct onnx_int index = indices->ints[i];
         places[i] = index.fixed;
         if (index.image != limit || index.batch != 0 || index.fixed < 0 || index.fixed >= limit)
-            status = onnx_fail(importer, -ENOTSUP, "it takes elements of other images of a batch");
+            status = onnx_refuse(importer, ONNX_IMAGES_APART, "it takes elements of other images of a batch");
     }
     for (int i = 0; i < x->shape.rank; i++) {
         if (i == axis)
@@ -394,11 +394,11 @@ static int read_gather(struct onnx_importer *importer)
         return status;
     if (indices == NULL || indices->kind != ONNX_INTS ||
         x->shape.rank - 1 + indices->shape.rank > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its indices are not constant integers");
+        return onnx_refuse(importer, ONNX_CUT, "its indices are not constant integers");
     if (indices->shape.batch_axis >= 0 && x->kind == ONNX_ACTIVATION)
         return gather_own(importer, x, indices, axis);
     if (indices->shape.batch_axis >= 0)
-        return onnx_fail(importer, -ENOTSUP, "its indices differ from image to image");
+        return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its indices differ from image to image");
     return x->kind == ONNX_ACTIVATION ? gather_activation(importer, x, indices, axis)
                                       : gather_constants(importer, x, indices, axis);
 }

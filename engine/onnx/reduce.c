@@ -46,7 +46,7 @@ int onnx_emit_reduced(struct onnx_importer *importer, int tensor, enum convoy_po
     const struct convoy_shape out = onnx_reduced_shape(&in, mask, true);
     *result = tensor;
     if (in.batch_axis >= 0 && (mask & (1U << in.batch_axis)) != 0)
-        return onnx_fail(importer, -ENOTSUP, "it combines the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it combines the images of a batch");
     if (mask == 0)
         return 0;
     int first = __builtin_ctz(mask), last = 31 - __builtin_clz(mask), status;

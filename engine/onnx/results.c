@@ -35,6 +35,14 @@ int onnx_set_tensor(struct onnx_importer *importer, int tensor)
     return 0;
 }
 
+int onnx_set_integers(struct onnx_importer *importer, int tensor, int type)
+{
+    struct onnx_value *output = current_output(importer);
+    if (output != NULL)
+        output->integer_type = type;
+    return onnx_set_tensor(importer, tensor);
+}
+
 int onnx_set_value(struct onnx_importer *importer, const struct onnx_value *same)
 {
     if (same->kind != ONNX_INTS)

@@ -7,6 +7,8 @@
 
 /* The output is this tensor of the graph. */
 int onnx_set_tensor(struct onnx_importer *importer, int tensor);
+/* The same, of whole numbers, which are of this TensorProto.DataType in the file. */
+int onnx_set_integers(struct onnx_importer *importer, int tensor, int type);
 /* The output equals another value. */
 int onnx_set_value(struct onnx_importer *importer, const struct onnx_value *same);
 /* The output is a constant. data and ints, of the shape's elements, are taken over, also on failure. */

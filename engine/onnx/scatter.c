@@ -11,15 +11,15 @@
 
 static int no_grid(struct onnx_importer *importer)
 {
-    return onnx_fail(
-        importer, -ENOTSUP,
+    return onnx_refuse(
+        importer, ONNX_WRITE_SLICES,
         "it writes into what depends on the model's input at places that are no grid (from, to and "
-        "step along each dimension): write the model with slices, or with torch.where");
+        "step along each dimension)");
 }
 
 static int other_images(struct onnx_importer *importer)
 {
-    return onnx_fail(importer, -ENOTSUP, "it writes into some of the images of a batch");
+    return onnx_refuse(importer, ONNX_IMAGES_APART, "it writes into some of the images of a batch");
 }
 
 /* Where an index points to along a dimension of `size`; -1 where it is outside. Along the batch axis the
@@ -58,8 +58,8 @@ static int begin(struct onnx_importer *importer, struct writing *writing)
     if (status != 0)
         return status;
     if (x->kind != ONNX_ACTIVATION && (importer->batch != 1 || x->shape.rank == 0 || x->shape.dims[0] != 1))
-        return onnx_fail(
-            importer, -ENOTSUP,
+        return onnx_refuse(
+            importer, ONNX_BATCH_OF_ONE,
             "it writes what depends on the model's input into a constant that is the same for all "
             "images of a batch");
     status = with_batch(importer, writing->tensor, 0, &writing->tensor);
@@ -81,8 +81,8 @@ static int finish(struct onnx_importer *importer, struct writing *writing, const
         return onnx_fail(importer, -EINVAL, "its indices or updates do not go together with its data");
     if (updates->kind == ONNX_ACTIVATION &&
         onnx_product(&updates->shape, 0, updates->shape.batch_axis) != onnx_product(&shape, 0, batch_axis))
-        return onnx_fail(importer, -ENOTSUP,
-                         "the images of its updates lie otherwise than those of its data");
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "the images of its updates lie otherwise than those of its data");
     shape.batch_axis = updates->kind == ONNX_ACTIVATION ? batch_axis : -1;
     int status = onnx_need_tensor(importer, 2, &writing->updates);
     if (status == 0)
@@ -158,8 +158,8 @@ int onnx_scatter_slices(struct onnx_importer *importer, const struct onnx_value 
     if (depth < 1 || depth > x->shape.rank || count < 1 || batch_axis == indices->shape.rank - 1)
         return onnx_fail(importer, -EINVAL, "its indices do not go together with its data");
     if (batch_axis >= 0 && updates->kind == ONNX_ACTIVATION && updates->shape.batch_axis != batch_axis)
-        return onnx_fail(importer, -ENOTSUP,
-                         "the images of its updates lie otherwise than those of its indices");
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "the images of its updates lie otherwise than those of its indices");
     int status = begin(importer, &writing);
     if (status == 0 && writing.shape.batch_axis < depth && batch_axis < 0 && importer->batch != 1)
         status = other_images(importer);
@@ -196,7 +196,7 @@ int onnx_gather_slices(struct onnx_importer *importer, const struct onnx_value *
                         shape = {.rank = lead + in->rank - depth,
                                  .batch_axis = in->batch_axis - depth + lead};
     if (count < 1 || in->batch_axis < depth || at->batch_axis >= 0)
-        return onnx_fail(importer, -ENOTSUP, "it takes some of the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
     flat.dims[0] = onnx_product(in, 0, depth);
     for (int axis = 0; axis < lead; axis++)
         shape.dims[axis] = at->dims[axis];
@@ -240,10 +240,10 @@ static int places_along(struct onnx_importer *importer, const struct onnx_value 
         *places = NULL;
         return place < 0
                    ? onnx_fail(importer, -EINVAL, "one of its indices is outside its data")
-                   : onnx_fail(importer, -ENOTSUP,
-                               "its indices differ along other dimensions than %d, which is not supported "
-                               "where its data depend on the model's input",
-                               axis);
+                   : onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
+                                 "its indices differ along other dimensions than %d, which is not supported "
+                                 "where its data depend on the model's input",
+                                 axis);
     }
     return 0;
 }
@@ -255,7 +255,7 @@ static int check_elements(struct onnx_importer *importer, const struct convoy_sh
     bool alike = indices->batch_axis == x->batch_axis || (indices->batch_axis < 0 && importer->batch == 1);
     if (x->batch_axis < 0 || axis == x->batch_axis || !alike ||
         indices->dims[x->batch_axis] != x->dims[x->batch_axis])
-        return onnx_fail(importer, -ENOTSUP, "it takes or writes some of the images of a batch");
+        return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes or writes some of the images of a batch");
     for (int i = 0; i < x->rank; i++)
         if (i != axis && indices->dims[i] > x->dims[i])
             return onnx_fail(importer, -EINVAL, "its indices do not go together with its data");

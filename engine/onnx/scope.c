@@ -1,11 +1,11 @@
 #include "engine/onnx/scope.h"
 
 #include "engine/onnx/attributes.h"
-#include "engine/onnx/bytes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/emit.h"
 #include "engine/onnx/fail.h"
 #include "engine/onnx/folding.h"
+#include "engine/onnx/integer_activations.h"
 #include "engine/onnx/names.h"
 #include "engine/onnx/ops.h"
 #include "engine/onnx/tensor.h"
@@ -45,8 +45,9 @@ int onnx_register_initializers(struct onnx_importer *importer, const Onnx__Graph
         value->initializer = tensor;
     }
     if (graph->n_sparse_initializer > 0)
-        return convoy_fail(importer->error, -ENOTSUP,
-                           "the model has sparse initializers, which are not supported");
+        return convoy_fail(
+            importer->error, -ENOTSUP,
+            "the model has sparse initializers; to serve the model, export it with dense ones");
     return 0;
 }
 
@@ -299,7 +300,7 @@ static const struct onnx_operator *find_operator(const char *name)
         onnx_normalize_operators,  onnx_pad_operators,        onnx_pool_operators,
         onnx_quantize_operators,   onnx_reduce_operators,     onnx_reshape_operators,
         onnx_resize_operators,     onnx_scatter_operators,    onnx_table_operators,
-        onnx_take_operators};
+        onnx_take_operators,       onnx_top_operators,        onnx_trigonometry_operators};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const struct onnx_operator *operator= tables[i]; operator->name != NULL; operator++)
             if (strcmp(operator->name, name) == 0)
@@ -320,8 +321,8 @@ static int gather_inputs(struct onnx_importer *importer)
         if (value == NULL)
             return onnx_fail(importer, -EINVAL, "its input '%.80s' is computed nowhere in the model", name);
         if (value->kind == ONNX_NOTHING)
-            return onnx_fail(
-                importer, -ENOTSUP,
+            return onnx_refuse(
+                importer, ONNX_CUT,
                 "its input '%.80s' is an additional output of another node, which convoyd does not "
                 "compute",
                 name);
@@ -372,10 +373,10 @@ static int find_order(struct onnx_importer *importer, enum onnx_order order)
         if (value == NULL || value->kind != ONNX_ACTIVATION)
             continue;
         if ((any && value->outer != importer->outer) || (order == ONNX_FILE_ORDER && value->outer != 1))
-            return onnx_fail(importer, -ENOTSUP,
-                             "its input '%.80s' has a dimension that was merged with the batch behind it, "
-                             "which it cannot follow",
-                             value->name);
+            return onnx_refuse(importer, ONNX_IMAGES_APART,
+                               "its input '%.80s' has a dimension that was merged with the batch behind it, "
+                               "which it cannot follow",
+                               value->name);
         importer->outer = value->outer;
         any = true;
     }
@@ -387,24 +388,36 @@ static bool is_default_domain(const char *domain)
     return domain == NULL || domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
 }
 
+/* Do all inputs hold constants? A node without inputs makes its values of nothing: of random numbers, say. */
+static bool computes_constants(const struct onnx_importer *importer)
+{
+    const Onnx__NodeProto *node = importer->node;
+    for (size_t i = 0; i < node->n_input; i++) {
+        const struct onnx_value *value = onnx_find(importer, node->input[i]);
+        if (node->input[i][0] != '\0' &&
+            (value == NULL || value->kind == ONNX_ACTIVATION || value->kind == ONNX_NOTHING))
+            return false;
+    }
+    return node->n_input > 0;
+}
+
+static int refuse_operator(const struct onnx_importer *importer)
+{
+    const char *domain = importer->node->domain;
+    if (!is_default_domain(domain))
+        return onnx_refuse(importer, importer->model->n_functions > 0 ? ONNX_INLINE : ONNX_EXPORT_PLAIN,
+                           "convoyd does not have the operators of domain '%.40s'", domain);
+    return onnx_refuse(importer, computes_constants(importer) ? ONNX_FOLD : ONNX_CUT,
+                       "convoyd does not have this operator");
+}
+
 static int read_node(struct onnx_importer *importer)
 {
     const Onnx__NodeProto *node = importer->node;
     const char *op = node->op_type != NULL ? node->op_type : "";
-    const char *domain = node->domain != NULL ? node->domain : "";
-    const struct onnx_operator *operator= is_default_domain(domain) ? find_operator(op) : NULL;
-    if (operator== NULL && node->name != NULL && node->name[0] != '\0')
-        return convoy_fail(importer->error, -ENOTSUP,
-                           "node '%.80s' is of operator '%.40s'%s%.40s%s, which convoyd does not support",
-                           node->name, op, domain[0] != '\0' ? " of domain '" : "", domain,
-                           domain[0] != '\0' ? "'" : "");
+    const struct onnx_operator *operator= is_default_domain(node->domain) ? find_operator(op) : NULL;
     if (operator== NULL)
-        return convoy_fail(
-            importer->error, -ENOTSUP,
-            "node %d, which computes '%.80s', is of operator '%.40s'%s%.40s%s, which convoyd does not "
-            "support",
-            importer->node_index, node->output[0], op, domain[0] != '\0' ? " of domain '" : "", domain,
-            domain[0] != '\0' ? "'" : "");
+        return refuse_operator(importer);
     importer->op = operator->name;
     importer->output = 0;
     if (node->n_input < (size_t) operator->min_inputs || node->n_input>(size_t) operator->max_inputs)
@@ -419,16 +432,16 @@ static int read_node(struct onnx_importer *importer)
         status = find_order(importer, operator->order);
     if (status == 0)
         status = check_ints(importer);
-    bool bytes = false;
+    int kept = 0;
     if (status == 0)
-        status = onnx_check_bytes(importer, &bytes);
+        status = onnx_check_integers(importer, &kept);
     if (status != 0)
         return status;
     int first_node = importer->graph->node_count, first_tensor = importer->graph->tensor_count;
     status = operator->read(importer);
     importer->node = node; /* a branch's nodes have been read in between */
-    if (status == 0 && bytes)
-        onnx_mark_bytes(importer);
+    if (status == 0 && kept != 0)
+        onnx_mark_integers(importer, kept);
     return status == 0 ? onnx_fold(importer, first_node, first_tensor) : status;
 }
 

@@ -107,9 +107,9 @@ int onnx_place_batch(const struct onnx_importer *importer, const struct convoy_s
         axis = likely_axis(in, in_outer, before, out);
     int64_t there = axis >= 0 ? onnx_product(out, 0, axis) : 1;
     if (axis < 0 || before % there != 0 || out->dims[axis] % (before / there) != 0)
-        return onnx_fail(importer, -ENOTSUP,
-                         "it turns the shape %s into one in which images of a batch would be mixed",
-                         text_of(in).text);
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "it turns the shape %s into one in which images of a batch would be mixed",
+                           text_of(in).text);
     out->batch_axis = axis;
     *outer = before / there;
     return 0;
@@ -173,9 +173,9 @@ int onnx_reshape_targets(const struct onnx_importer *importer, const struct conv
         out->dims[axis] = copied ? in->dims[axis] : target.batch != 0 ? target.batch : target.fixed;
         if (target.batch != 0 || (copied && axis == in->batch_axis)) {
             if (batch >= 0 || target.fixed != 0 || target.batch < 0)
-                return onnx_fail(importer, -ENOTSUP,
-                                 "the batch size enters the shape that it asks for in a way that "
-                                 "cannot be followed");
+                return onnx_refuse(importer, ONNX_BATCH_OF_ONE,
+                                   "the batch size enters the shape that it asks for in a way that "
+                                   "cannot be followed");
             batch = axis;
         } else if (!copied && target.fixed == -1) {
             if (inferred >= 0)
@@ -194,11 +194,8 @@ int onnx_reshape_targets(const struct onnx_importer *importer, const struct conv
     if (importer->batch > 0)
         return place_fixed_batch(importer, in, in_outer, inferred, out, outer);
     if (inferred < 0)
-        return onnx_fail(
-            importer, -ENOTSUP,
-            "it reshapes %s, of an open batch, into a shape of fixed size: export the model with -1 "
-            "or the batch in that shape",
-            text_of(in).text);
+        return onnx_refuse(importer, ONNX_OPEN_SHAPE,
+                           "it reshapes %s, of an open batch, into a shape of fixed size", text_of(in).text);
     int status = infer(importer, in, elements, inferred, out);
     return status != 0 ? status : onnx_place_batch(importer, in, in_outer, inferred, out, outer);
 }

@@ -324,7 +324,8 @@ int onnx_decode_tensor(Onnx__TensorProto *proto, const char *folder, struct conv
         return status;
     if (element_bytes(proto->data_type) == 0 || proto->segment != NULL)
         return convoy_fail(error, -ENOTSUP,
-                           "tensor '%.80s' is of type %s or in segments, which convoyd does not read",
+                           "tensor '%.80s' is of type %s or in segments, which convoyd does not read; to "
+                           "serve the model, export it with constants of another type, e.g. float32",
                            name_of(proto), onnx_type_name(proto->data_type));
     size_t elements = (size_t)convoy_shape_elements(&tensor->shape);
     if (proto->has_raw_data || proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)

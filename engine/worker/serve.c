@@ -6,6 +6,7 @@
 #include "engine/base/wake_fd.h"
 #include "engine/worker/canary.h"
 #include "engine/worker/confine.h"
+#include "engine/worker/hold_last.h"
 #include "engine/worker/serve_internal.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ static void load(struct convoy_worker *worker, uint32_t model, const cJSON *comm
         convoy_worker_send_model(worker, "loaded", model, described, NULL);
     else
         convoy_worker_send_model(worker, "failed", model, NULL, error.message);
-    convoy_worker_send_memory(worker);
+    convoy_worker_memory_later(worker);
     worker->idle_left = true;
     atomic_store(&worker->phase, CONVOY_PHASE_RUNNING);
 }
@@ -251,7 +252,8 @@ static int sooner(int a_ms, int b_ms)
 static int wait_ms(const struct convoy_worker *worker)
 {
     int ms = sooner(convoy_worker_check_wait_ms(worker), convoy_worker_map_wait_ms(worker));
-    return sooner(ms, convoy_worker_behind_wait_ms(worker));
+    ms = sooner(ms, convoy_worker_behind_wait_ms(worker));
+    return sooner(ms, convoy_worker_memory_wait_ms(worker));
 }
 
 /* Until something rings, or there is something to do in an idle moment. */
@@ -282,6 +284,7 @@ static void *compute(void *context)
         cJSON *command = next_command(worker);
         worker->checks.worked = worker->checks.worked || busy || command != NULL;
         convoy_worker_behind_turn(worker, busy, command != NULL);
+        convoy_worker_memory_turn(worker);
         if (command != NULL) {
             handle_command(worker, command);
             cJSON_Delete(command);
@@ -387,6 +390,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     with_callbacks.opened = spare ? convoy_worker_wait_as_spare : NULL;
     worker.cores = convoy_cores(); /* before confinement */
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
+    convoy_worker_hold_last(CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
         0) {
         cJSON *message = cJSON_CreateObject();

@@ -87,6 +87,7 @@ struct convoy_worker {
     /* the compute thread's own */
     struct convoy_channel channel;
     bool attached, idle_left; /* idle_left: the backend may have use for idle moments */
+    uint64_t memory_us;       /* when "memory" is to be sent; 0: it need not be */
     uint32_t cores;           /* of this process */
     bool waits_briefly;       /* the next wait begins with looking again (brief_wait.h) */
     bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
@@ -120,6 +121,12 @@ void convoy_worker_send_model(struct convoy_worker *worker, const char *type, ui
 /* Sends "memory", after models came, went or were tuned: the question costs time. The compute thread's alone.
  */
 void convoy_worker_send_memory(struct convoy_worker *worker);
+/* A model was loaded: it is sent a second later. */
+void convoy_worker_memory_later(struct convoy_worker *worker);
+/* In each turn. */
+void convoy_worker_memory_turn(struct convoy_worker *worker);
+/* How long until that has something to do, as poll() takes it. */
+int convoy_worker_memory_wait_ms(const struct convoy_worker *worker);
 
 /* A member of a command that is a number of zero or more; UINT64_MAX when it is none. */
 uint64_t convoy_worker_number(const cJSON *command, const char *key);

@@ -1,10 +1,12 @@
 /* What a worker tells the front of itself. */
+#include "engine/base/clock.h"
 #include "engine/worker/serve.h"
 #include "engine/worker/serve_internal.h"
 
 #include <unistd.h>
 
-#define LAST_HEALTH_MS 50 /* how much later a worker ends that has lost its device */
+#define LAST_HEALTH_MS 50       /* how much later a worker ends that has lost its device */
+#define MEMORY_US      1000000u /* how much later than a model the device's memory is told */
 
 cJSON *convoy_worker_hello(const struct convoy_worker *worker)
 {
@@ -67,6 +69,7 @@ void convoy_worker_send_memory(struct convoy_worker *worker)
 {
     struct convoy_device_memory memory = {0};
     struct convoy_error error;
+    worker->memory_us = 0;
     if (worker->device.backend->memory == NULL)
         return;
     if (worker->device.backend->memory(worker->device.device, &memory, &error) != 0)
@@ -78,6 +81,28 @@ void convoy_worker_send_memory(struct convoy_worker *worker)
     cJSON_AddNumberToObject(message, "free", (double)memory.free);
     cJSON_AddNumberToObject(message, "total", (double)memory.total);
     convoy_control_send(&worker->control, message);
+}
+
+/* Not at once: while the driver takes down what a dead worker had opened it does not answer, for 150 ms on an
+ * H100, and slots wait that this worker, which was a spare, could run. */
+void convoy_worker_memory_later(struct convoy_worker *worker)
+{
+    if (worker->memory_us == 0)
+        worker->memory_us = convoy_now_us() + MEMORY_US;
+}
+
+void convoy_worker_memory_turn(struct convoy_worker *worker)
+{
+    if (worker->memory_us != 0 && convoy_now_us() >= worker->memory_us)
+        convoy_worker_send_memory(worker);
+}
+
+int convoy_worker_memory_wait_ms(const struct convoy_worker *worker)
+{
+    uint64_t now_us = convoy_now_us();
+    if (worker->memory_us == 0)
+        return -1;
+    return worker->memory_us > now_us ? (int)((worker->memory_us - now_us) / 1000) + 1 : 0;
 }
 
 void convoy_worker_send_model(struct convoy_worker *worker, const char *type, uint32_t model, cJSON *object,

@@ -23,6 +23,7 @@ struct problem {
     struct convoy_nhwc_attention shape;
     int64_t x_pixels, y_pixels, c; /* c: of a pixel of x; of one of y a third */
     float *x;                      /* n x x_pixels x c, numbers that fp16 holds */
+    float *head_scale;             /* of each head; NULL: 1 */
     float *bias;                   /* windows x heads x queries x keys; NULL: none */
     int32_t *rows[SIDES];          /* NULL: in order */
     struct convoy_check_buffer x_device, bias_device, y_half, y;
@@ -128,6 +129,12 @@ static void make(struct convoy_check *check, struct problem *problem)
     any_rows(check, problem, Y, problem->y_pixels);
     if (convoy_check_between(check, 0, 1))
         make_bias(check, problem);
+    if (convoy_check_between(check, 0, 2) == 0) {
+        problem->head_scale = convoy_check_memory(s->heads, sizeof(float));
+        for (int h = 0; h < s->heads; h++)
+            problem->head_scale[h] = (float)convoy_check_random(check, -0.5, 2);
+        s->head_scale = convoy_check_device_copy(problem->head_scale, (size_t)s->heads * sizeof(float));
+    }
     int64_t count = s->n * problem->x_pixels * problem->c;
     problem->x = convoy_check_memory(count, sizeof(float));
     for (int64_t i = 0; i < count; i++)
@@ -180,6 +187,8 @@ static void reference_row(const struct problem *problem, int64_t n, int window, 
         shares[k] = 0;
         for (int d = 0; d < s->d; d++)
             shares[k] += (double)q[d] * (double)key[d];
+        if (problem->head_scale != NULL)
+            shares[k] *= (double)problem->head_scale[head];
         shares[k] = shares[k] * (double)s->scale + (problem->bias != NULL ? (double)problem->bias[at] : 0);
         largest = fmax(largest, shares[k]);
     }
@@ -264,6 +273,9 @@ static void free_all(struct problem *problem)
     convoy_check_free(&problem->y);
     if (problem->bias != NULL)
         convoy_check_free(&problem->bias_device);
+    if (problem->head_scale != NULL)
+        (void)cudaFree((void *)(uintptr_t)problem->shape.head_scale);
+    free(problem->head_scale);
     free(problem->bias);
 }
 
@@ -278,10 +290,11 @@ void convoy_check_attention(struct convoy_check *check)
     convoy_check_result(
         check, launched, &problem.y, want, &problem.y_half,
         "attention n %lld windows %d heads %d queries %d keys %d d %d, pixels of %lld and %lld, "
-        "rows %d %d %d %d, bias %lld %lld %lld",
+        "rows %d %d %d %d, bias %lld %lld %lld, factors %d",
         (long long)s->n, s->windows, s->heads, s->queries, s->keys, s->d, (long long)s->q.pixel,
         (long long)s->y.pixel, s->q.rows != NULL, s->k.rows != NULL, s->v.rows != NULL, s->y.rows != NULL,
-        problem.bias ? (long long)s->bias_window : -1, (long long)s->bias_head, (long long)s->bias_query);
+        problem.bias ? (long long)s->bias_window : -1, (long long)s->bias_head, (long long)s->bias_query,
+        problem.head_scale != NULL);
     check_marks(check, &problem);
     free(want);
     free_all(&problem);

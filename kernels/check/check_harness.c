@@ -120,6 +120,8 @@ const char *convoy_check_unary_name(enum convoy_unary_kind kind)
         return "sin";
     case CONVOY_UNARY_COS:
         return "cos";
+    case CONVOY_UNARY_ATAN:
+        return "atan";
     }
     return "unknown";
 }
@@ -186,6 +188,8 @@ double convoy_check_apply_unary(struct convoy_unary unary, double x)
         return sin(x);
     case CONVOY_UNARY_COS:
         return cos(x);
+    case CONVOY_UNARY_ATAN:
+        return atan(x);
     }
     return NAN;
 }

@@ -149,6 +149,53 @@ static void check_softmax(struct convoy_check *check)
     free_both(&x, &y);
 }
 
+/* Small whole numbers, so that many are equal, and sometimes NaN and infinity. */
+static void check_top(struct convoy_check *check)
+{
+    struct convoy_top_shape shape = {
+        .outer = convoy_check_between(check, 1, 20),
+        .length = convoy_check_between(check, 0, 3) ? CONVOY_CHECK_PICK(check, dims)
+                                                    : convoy_check_between(check, 100, 1100),
+        .inner = convoy_check_between(check, 0, 1) ? 1 : CONVOY_CHECK_PICK(check, dims),
+        .smallest = convoy_check_between(check, 0, 1) == 1,
+        .last = convoy_check_between(check, 0, 1) == 1,
+        .places = convoy_check_between(check, 0, 1) == 1};
+    shape.count = convoy_check_between(check, 1, shape.length < 8 ? (int)shape.length : 8);
+    int64_t elements = shape.outer * shape.length * shape.inner,
+            results = shape.outer * shape.count * shape.inner;
+    bool odd = convoy_check_between(check, 0, 2) == 0;
+    struct convoy_check_buffer x = convoy_check_input(check, elements, 0, -4, 4);
+    for (int64_t i = 0; i < elements; i++)
+        x.host[i] = rintf(x.host[i]);
+    if (odd) {
+        x.host[elements / 2] = INFINITY;
+        x.host[elements / 3] = -INFINITY;
+        x.host[shape.places ? elements / 4 : 0] = shape.places ? NAN : 3;
+    }
+    convoy_check_upload(&x);
+    struct convoy_check_buffer y = convoy_check_buffer(results, any_offset(check));
+    double *want = doubles(results);
+    for (int64_t i = 0; i < elements; i++) { /* as many come before a number as it has before it */
+        int64_t place = i / shape.inner % shape.length, start = i - place * shape.inner, before = 0;
+        for (int64_t k = 0; k < shape.length; k++) {
+            float a = x.host[start + k * shape.inner], b = x.host[i];
+            bool same = a == b || (isnan(a) && isnan(b));
+            before += same ? (shape.last ? k > place : k < place)
+                           : isnan(a) || (!isnan(b) && (shape.smallest ? a < b : a > b));
+        }
+        if (before < shape.count)
+            want[i / shape.inner / shape.length * shape.count * shape.inner + before * shape.inner +
+                 i % shape.inner] = shape.places ? (double)place : (double)x.host[i];
+    }
+    cudaError_t launched = convoy_launch_top(&shape, x.device, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL,
+                        "top %lld of %lld x %lld x %lld, smallest %d, last %d, places %d",
+                        (long long)shape.count, (long long)shape.outer, (long long)shape.length,
+                        (long long)shape.inner, (int)shape.smallest, (int)shape.last, (int)shape.places);
+    free(want);
+    free_both(&x, &y);
+}
+
 /* scale and shift may be NULL. */
 static void normalize_column(const struct convoy_normalize_shape *shape, const float *x, const float *scale,
                              const float *shift, double *y)
@@ -399,6 +446,7 @@ static const struct {
                  {"scale_shift", check_scale_shift},
                  {"softmax", check_softmax},
                  {"normalize", check_normalize},
+                 {"top", check_top},
                  {"copy", check_copy},
                  {"binary", check_binary},
                  {"pool", convoy_check_pool},

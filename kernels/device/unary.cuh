@@ -100,6 +100,8 @@ static __device__ __forceinline__ float convoy_apply_any_unary(struct convoy_una
         return sinf(x);
     case CONVOY_UNARY_COS:
         return cosf(x);
+    case CONVOY_UNARY_ATAN:
+        return atanf(x);
     default:
         return convoy_apply_unary(unary, x);
     }

@@ -113,6 +113,8 @@ static __device__ __forceinline__ void add_bias(const struct attention_job &job,
 {
     int lane = (int)threadIdx.x % 32;
     float scale = job.shape.scale * ATTENTION_LOG2_E;
+    if (job.shape.head_scale != nullptr)
+        scale *= __ldg(job.shape.head_scale + place.head);
     const float *bias = job.bias == nullptr ? nullptr
                                             : job.bias + place.window * job.shape.bias_window +
                                                   place.head * job.shape.bias_head;
@@ -357,8 +359,8 @@ cudaError_t convoy_launch_nhwc_attention(const struct convoy_nhwc_attention *sha
                                          const convoy_fp16 *k, const convoy_fp16 *v, const float *bias,
                                          convoy_fp16 *y, struct convoy_overflow overflow, cudaStream_t stream)
 {
-    /* Without a bias, and with a factor above 0, products are compared before they are multiplied by it. */
-    bool scaled = bias != nullptr || !(shape->scale > 0);
+    /* Without a bias, and with one factor above 0, products are compared before they are multiplied by it. */
+    bool scaled = bias != nullptr || shape->head_scale != nullptr || !(shape->scale > 0);
     struct attention_job job = {*shape, q, k, v, bias, y, 0, 0, scaled, overflow};
     if (shape->d % NHWC_CELL != 0 || shape->d < 1 || shape->keys < 1 || shape->queries < 1)
         return cudaErrorInvalidValue;

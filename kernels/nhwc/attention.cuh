@@ -13,7 +13,8 @@ struct attention_job {
     convoy_fp16 *y;
     int tiles;   /* blocks' shares of the queries */
     int rows;    /* of keys, and as many of values, in shared memory */
-    bool scaled; /* products are multiplied before they are compared: there is a bias */
+    bool scaled; /* products are multiplied before they are compared: there is a bias, or a factor of each
+                    head */
     struct convoy_overflow overflow;
 };
 

@@ -159,6 +159,12 @@ static void warn_of_output(const struct convoy_model_record *model, const struct
     if (applies && (shape->ends_in_softmax || shape->ends_in_sigmoid))
         printf("  warning: output.activation is %s, but the network ends in a %s: leave it out\n",
                convoy_activation_text(config->activation), shape->ends_in_softmax ? "softmax" : "sigmoid");
+    bool softmax =
+        config->activation == CONVOY_ACTIVATION_SOFTMAX ||
+        (config->activation == CONVOY_ACTIVATION_AUTO && !shape->ends_in_softmax && !shape->ends_in_sigmoid);
+    if (shape->output_elements[0] == 1 && softmax)
+        printf("  warning: of one class softmax makes 1 whatever the picture shows: set output.activation to "
+               "sigmoid; for a place that ArgMax finds ask /infer\n");
     if (shape->output_count > 1)
         printf("  warning: of its %u outputs /classify shows the first; /infer gives all\n",
                shape->output_count);

@@ -4,7 +4,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
 #include "engine/base/log.h"
-#include "server/workers/process_ending.h"
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
 #include "server/workers/worker_exit_text.h"
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 #define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
-#define LOOK_MS    2          /* how often it is looked whether a process that was killed is ending */
+#define LOOK_MS    2          /* how often it is looked whether a process that was killed may be left */
 #define LOOK_US    10000000u  /* and for how long, if no other is ending: then its exit is waited for */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
@@ -74,14 +73,19 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void on_look(uv_timer_t *timer);
 
-/* Nothing of a process that is being ended is waited for but its end: in the driver that may take long. */
+/* Nothing of a process that is being ended is waited for but its end: in the driver that may take long. It may
+ * be left once it was killed and its socket is closed, which the kernel does when the last thread has
+ * run its last instruction (engine/worker/hold_last.h). One that closes the socket itself is killed first,
+ * too: it runs on for the time of an interrupt, and LOOK_MS later it does not. */
 static void kill_and_look(struct convoy_worker_process *process)
 {
+    if (uv_is_active((uv_handle_t *)&process->look))
+        return; /* it was killed */
     convoy_link_kill(process->link, process->number);
-    if (process->events->may_leave == NULL || uv_is_active((uv_handle_t *)&process->look))
+    if (process->events->may_leave == NULL)
         return;
     process->look_until_us = convoy_now_us() + LOOK_US;
-    uv_timer_start(&process->look, on_look, 0, LOOK_MS);
+    uv_timer_start(&process->look, on_look, LOOK_MS, LOOK_MS);
 }
 
 static void on_socket_end(struct convoy_worker_process *process)
@@ -166,6 +170,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         if (got == UV_ENOBUFS)
             kill_for_protocol(process, process->lines.code == -EMSGSIZE ? "its line has no end"
                                                                         : strerror(-process->lines.code));
+        process->closed = got == UV_EOF || got == UV_ECONNRESET; /* reset: it had not read everything */
         on_socket_end(process);
         return;
     }
@@ -213,12 +218,9 @@ static void on_process_exit(void *context, int status)
 static void on_look(uv_timer_t *timer)
 {
     struct convoy_worker_process *process = timer->data;
-    enum convoy_process_ending state = CONVOY_PROCESS_RUNS;
     if (process->left.exists) /* one at a time: this one's turn comes when that one is gone */
         process->look_until_us = convoy_now_us() + LOOK_US;
-    if (process->events->may_leave(process->context, process))
-        state = convoy_process_ending(process->pid);
-    if (state == CONVOY_PROCESS_ENDS) {
+    if (process->events->may_leave(process->context, process) && process->closed) {
         process->left_early = process->other_outputs = true;
         convoy_worker_left_begin(&process->left, process->link, &process->settings, process->number,
                                  process->pid, process->events->left_gone, process->context);
@@ -322,7 +324,7 @@ static int send_cut(struct convoy_worker_process *process)
 
 static void begin(struct convoy_worker_process *process)
 {
-    process->exited = process->ended = process->left_early = process->was_spare = false;
+    process->exited = process->ended = process->closed = process->left_early = process->was_spare = false;
     process->kill_reason = NULL;
     process->lost_reason[0] = '\0';
     convoy_line_reader_reset(&process->lines);

@@ -61,9 +61,10 @@ struct convoy_worker_process {
     uint64_t rang_us;     /* when the doorbell rang last */
     bool exited;          /* it was waited for, or left */
     bool ended;           /* its socket was read to its end, or is read no more */
+    bool closed;          /* it was read to its end */
     bool left_early;      /* it was left before it was dead */
     bool was_spare;
-    uv_timer_t look;        /* active while it was killed and is not dead: is it ending? */
+    uv_timer_t look;        /* active while it was killed and is not dead: may it be left? */
     uint64_t look_until_us; /* moves on while another one is ending */
     int exit_status;        /* as waitpid(2) tells it */
     int open_handles;

@@ -76,6 +76,22 @@ static bool lost()
     return file != nullptr && atoi(wish) == device_in_use && access(file + 1, F_OK) == 0;
 }
 
+/* CONVOY_EMULATED_BUSY=FILE: while FILE is there the driver takes down what another process had opened. Then
+ * some calls wait: that for the device's memory, and what loads kernels, unless all were loaded at first. */
+#define BUSY_LIMIT_MS 20000
+static void wait_for_driver()
+{
+    const char *file = getenv("CONVOY_EMULATED_BUSY");
+    const double until_ms = now_ms() + BUSY_LIMIT_MS;
+    while (file != nullptr && access(file, F_OK) == 0 && now_ms() < until_ms)
+        usleep(2000);
+}
+static bool loads_at_first()
+{
+    static const char *const how = getenv("CUDA_MODULE_LOADING"); /* as the driver, which reads it once */
+    return how != nullptr && strcmp(how, "EAGER") == 0;
+}
+
 static cudaError_t say(cudaError_t error)
 {
     if (sticky != cudaSuccess)
@@ -154,6 +170,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
     const char *none = getenv("CONVOY_EMULATED_DEVICES");
     int driver;
+    (void)loads_at_first();
     *count = 0;
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver < CUDART_VERSION)
         return cudaErrorInsufficientDriver;
@@ -327,6 +344,7 @@ cudaError_t cudaFreeHost(void *pointer)
 }
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
+    wait_for_driver();
     ALONE;
     const char *limit = fault("memory");
     *total = limit != nullptr ? strtoull(limit, nullptr, 10) : memory_total;
@@ -503,6 +521,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
 {
+    if (!loads_at_first())
+        wait_for_driver();
     ALONE;
     *exec = new convoy_emulated_graph_exec{std::make_shared<std::vector<operation>>(graph->operations)};
     return say(cudaSuccess);

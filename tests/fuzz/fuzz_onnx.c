@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fclose(file);
     struct convoy_onnx_options options = {.axes = (enum convoy_image_axes)(size % CONVOY_IMAGE_AXES)};
     int code = convoy_onnx_load(path, &options, &graph, &error);
-    if (code != 0 && strstr(error.message, " open: give ") != NULL) {
+    if (code != 0 && strstr(error.message, " open; to serve the model, give ") != NULL) {
         options.height = options.width = 16;
         code = convoy_onnx_load(path, &options, &graph, &error);
     }

@@ -28,6 +28,8 @@ put("scale", {"input": {"scale": 1, "mean": [0.485, 0.456, 0.406], "std": [0.229
 put("bytes", {"input": {"scale": 1, "mean": [123.68, 116.78, 103.94], "std": [58.4, 57.1, 57.4]}}, flat, rgb)
 put("channels", {}, flat, (-1, 5, 4, 4))
 put("labels", {}, flat, rgb, ["cat", "dog"])
+put("single", {}, flat, (-1, 1, 1, 1))
+put("chance", {"output": {"activation": "sigmoid"}}, flat, (-1, 1, 1, 1))
 put("twice", {"output": {"activation": "softmax"}}, sigmoid, rgb)
 PYTHON
 "$build/bin/convoyd" --check-config --backend cpu --models "$work/models" >"$work/out" 2>"$work/log" || fail "$(cat "$work/out")"
@@ -49,12 +51,13 @@ says padded "on each device, tf32 at least"
 says grey "pictures grey, stretched to 20 x 8 (width x height), bilinear"
 says grey "160 classes, they come from a sigmoid"
 says grey "labels   none"
-for good in imagenet padded grey bytes; do warns $good 0; done
+for good in imagenet padded grey bytes chance; do warns $good 0; done
 says mean 'warning: input.mean is above every pixel, which input.scale brings to 1 at most'
 says scale 'warning: input.mean and input.std are those of pixels from 0 to 1, but with input.scale 1'
 says channels 'warning: it takes no pictures, as it reads 5 channels'
 says labels 'warning: 2 labels for 768 classes'
+says single 'warning: of one class softmax makes 1 whatever the picture shows'
 says twice 'warning: output.activation is softmax, but the network ends in a sigmoid'
-for doubtful in mean scale channels labels twice; do warns $doubtful 1; done
+for doubtful in mean scale channels labels twice single; do warns $doubtful 1; done
 grep -q $'\x1b' "$work/out" && fail "a label reaches the terminal as it is"
 echo passed

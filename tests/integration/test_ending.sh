@@ -4,8 +4,10 @@
 # takes it down. On the emulated GPU, whose memory is made large enough for spares.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+nvml=$(realpath "$build")/tests/emulation/nvml-new
 needs_cuda
-[ -z "$emulated" ] || export CONVOY_EMULATED_FAULT=memory:$((8 << 30))
+[ -z "$emulated" ] || export CONVOY_EMULATED_FAULT=memory:$((8 << 30)) LD_LIBRARY_PATH=$nvml
+export CONVOY_EMULATED_BUSY=$work/busy CONVOY_EMULATED_NVML=$work/wishes # an emulated driver waits while the file is there
 image=models/samples/truck.jpg
 mkdir "$work/models"
 cp -r models/cifar10-convnet "$work/models/"
@@ -136,6 +138,20 @@ asked_again() { [ "$(questions)" = $((asked_before + 1)) ]; }
 release last
 until_true 20 gone "$worker" 1 || fail "its end is not told"
 until_true 20 asked_again || fail "$asked_before questions before, $(questions) now"
+two_spares
+
+echo "Nothing that the spare does before its first answer waits for the driver, which takes down what the dead worker had opened."
+worker=$(living) next=$(spares | head -n 1)
+hold "$worker" busy
+printf 'nvmlDeviceGetHandleByPciBusId_v2 hang\nnvmlEventSetCreate hang\n' >"$CONVOY_EMULATED_NVML"
+touch "$CONVOY_EMULATED_BUSY"
+kill -KILL "$worker"
+until_true 20 is_living "$next" || fail "the spare $next does not take the place: $(living)"
+classified
+[ -e "$CONVOY_EMULATED_BUSY" ] && [ "$(count 'NVML does not answer')" = 0 ] || fail "it waits"
+rm "$CONVOY_EMULATED_BUSY" "$CONVOY_EMULATED_NVML"
+release busy
+until_true 20 gone "$worker" 1 || fail "its end is not told"
 two_spares
 
 echo "The end of the daemon, while a worker is ending."

@@ -15,15 +15,16 @@ import sys
 import warnings
 
 OPERATORS = """
-    Abs Add ArgMax Attention AveragePool BatchNormalization Cast CastLike Ceil Celu Clip Concat Constant
-    ConstantOfShape Conv ConvInteger ConvTranspose CumSum DepthToSpace DequantizeLinear Div Dropout
-    DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gelu Gemm
-    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity If
-    InstanceNormalization LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool LRN MatMul
-    MatMulInteger Max MaxPool Mean Min Mish Mod Mul Neg Not OneHot Pad Pow PRelu QLinearConv QLinearMatMul QuantizeLinear
-    Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
-    ReduceSum ReduceSumSquare Relu Reshape Resize RMSNormalization Round Selu Shape Sigmoid Slice Softmax Softplus Softsign
-    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu Tile Transpose Unsqueeze Upsample Where
+    Abs Acos Acosh Add ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Cast CastLike Ceil
+    Celu Clip Concat Constant ConstantOfShape Conv ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace
+    DequantizeLinear Div Dropout DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand Flatten Floor Gather
+    GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization
+    HardSigmoid HardSwish Identity If InstanceNormalization LayerNormalization LeakyRelu Less LessOrEqual Log
+    LogSoftmax LpNormalization LpPool LRN MatMul MatMulInteger Max MaxPool Mean Min Mish Mod Mul Neg Not OneHot Pad Pow
+    PRelu QLinearConv QLinearMatMul QuantizeLinear Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
+    ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize RMSNormalization Round Selu
+    Shape Sigmoid Sin Sinh Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh
+    ThresholdedRelu Tile TopK Transpose Unsqueeze Upsample Where
 """.split()
 RESULT = re.compile(r"^case (\S+) (agrees|refused: |WRONG: )(.*)$", re.M)
 

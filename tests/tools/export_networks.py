@@ -5,7 +5,7 @@
 
 The networks are torchvision's resnet18, mobilenet_v2 and mobilenet_v3_small with few channels: the same
 blocks, strides and operators, so that their graphs have the shape that users bring, in files of some ten
-kilobytes; and under forms what exporters write in many nodes (Slices, SequenceFirst). They are not trained. Weights and the running statistics of every batch norm are random with a
+kilobytes; and under forms what exporters write in many nodes (Slices, SequenceFirst, CosineWindows). They are not trained. Weights and the running statistics of every batch norm are random with a
 fixed seed, because fresh statistics (mean 0, variance 1) would hide a batch norm that is folded wrongly.
 
 Each network lies as the ONNX conformance cases do: NAME/model.onnx, NAME/test_data_set_0/input_0.pb (float32,
@@ -120,6 +120,32 @@ class SequenceFirst(torch.nn.Module):
         return self.fc(torch.flatten(torch.stack(x.chunk(2, 1), 0).amax(0), 1))
 
 
+class CosineWindows(torch.nn.Module):
+    """Attention of windows as Swin v2 has it: queries and keys of unit length, a factor for each head, a bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.fc = torch.nn.Conv2d(3, 32, 4, 4), torch.nn.Linear(32, CLASSES)
+        self.qkv, self.project = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+        self.norm = torch.nn.LayerNorm(32)
+        self.factor = torch.nn.Parameter(torch.tensor([0.7, 2.1]).view(2, 1, 1))
+        self.bias = torch.nn.Parameter(torch.sin(torch.arange(512.0)).view(1, 2, 16, 16))
+
+    def attend(self, x):
+        rows = x.reshape(-1, 2, 4, 2, 4, 32).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, 32)
+        q, k, v = self.qkv(rows).reshape(-1, 16, 3, 2, 16).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = torch.nn.functional.normalize(q, dim=-1) @ torch.nn.functional.normalize(k, dim=-1).transpose(-2, -1)
+        scores = scores * torch.clamp(self.factor, max=4.6).exp() + 16 * torch.sigmoid(self.bias)
+        rows = self.project((scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 16, 32))
+        return rows.reshape(-1, 2, 2, 4, 4, 32).permute(0, 1, 3, 2, 4, 5).reshape(-1, 8, 8, 32)
+
+    def forward(self, x):
+        x = self.first(x).permute(0, 2, 3, 1)
+        x = x + self.norm(self.attend(x))
+        x = x + self.norm(torch.roll(self.attend(torch.roll(x, (-2, -2), (1, 2))), (2, 2), (1, 2)))
+        return self.fc(x.mean((1, 2)))
+
+
 NETWORKS = {
     "resnet18": SmallResNet,
     "mobilenet_v2": small_mobilenet_v2,
@@ -127,8 +153,9 @@ NETWORKS = {
     "sequence_first": SequenceFirst,
     "slices": Slices,
     "slices_uneven": lambda: Slices(uneven=True),
+    "windows_cosine": CosineWindows,
 }
-FORMS = ("sequence_first", "slices", "slices_uneven")
+FORMS = ("sequence_first", "slices", "slices_uneven", "windows_cosine")
 
 
 def randomise(net, rng):
@@ -252,6 +279,8 @@ CASES = {
     "slices_old_op17_fixed": ("slices", lambda n, x, p: export_old(n, x, p, 17, fixed=True)),
     "slices_new_default": ("slices", lambda n, x, p: export_new(n, x, p)),
     "slices_uneven_new_default": ("slices_uneven", lambda n, x, p: export_new(n, x, p)),
+    "windows_cosine_old_op17": ("windows_cosine", lambda n, x, p: export_old(n, x, p, 17)),
+    "windows_cosine_new_default": ("windows_cosine", lambda n, x, p: export_new(n, x, p)),
     "mobilenet_v3_small_new_op21": ("mobilenet_v3_small", lambda n, x, p: export_new(n, x, p, 21)),
 }
 

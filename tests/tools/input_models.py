@@ -132,9 +132,9 @@ def refused():
         "open": (
             model(tail("x"), plain, open_size),
             {},
-            "the height and width of input 'x' open: give input.height and input.width in the model's config.json",
+            "the height and width of input 'x' open; to serve the model, give input.height and input.width in its config.json",
         ),
-        "open-width": (model(tail("x"), plain, open_size), {"height": 9}, "the width of input 'x' open: give input.width in"),
+        "open-width": (model(tail("x"), plain, open_size), {"height": 9}, "the width of input 'x' open; to serve the model, give input.width in"),
         "other-height": (
             model(tail("x"), plain, NCHW),
             {"height": 11},

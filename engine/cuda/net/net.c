@@ -55,7 +55,7 @@ static int name_layers(struct convoy_net *net, struct convoy_error *error)
     return 0;
 }
 
-/* A step that brings a layer's tensors where its kernel reads them. */
+/* A step that brings a layer's tensors where its kernel reads them, or makes them what it reads. */
 static bool only_moves(const struct convoy_cuda_step *step, const struct convoy_cuda_group *group)
 {
     switch (step->kind) {
@@ -67,6 +67,9 @@ static bool only_moves(const struct convoy_cuda_step *step, const struct convoy_
         return true;
     case CONVOY_CUDA_NHWC_GATHER:
         return group->rows == NULL;
+    case CONVOY_CUDA_NHWC_NORMALIZE:
+    case CONVOY_CUDA_NHWC_SCALE_SHIFT:
+        return group->attention != NULL;
     default:
         return false;
     }

@@ -18,6 +18,27 @@ static bool add_bias(struct convoy_cuda_attention *attention, const struct convo
            convoy_cuda_add_broadcast(&graph->tensors[constant], y, row, 1, attention->bias);
 }
 
+/* Does the node multiply each matrix of products by a constant of its own? Then their factors are taken in.
+ */
+static bool takes_factors(struct convoy_cuda_attention *attention, const struct convoy_graph *graph,
+                          const struct convoy_node *node, int *x)
+{
+    struct convoy_shape matrices = graph->tensors[node->output].shape;
+    int side = graph->tensors[node->inputs[0]].data != NULL ? 0 : 1;
+    const struct convoy_tensor *constant = &graph->tensors[node->inputs[side]];
+    const struct convoy_shape *c = &constant->shape;
+    *x = node->inputs[1 - side];
+    if (node->op != CONVOY_OP_BINARY || node->binary != CONVOY_MUL || constant->data == NULL ||
+        attention->head_scale != NULL || matrices.rank < 3 || c->rank < 2 || c->dims[c->rank - 1] != 1 ||
+        c->dims[c->rank - 2] != 1 || convoy_shape_elements(&matrices) > CONVOY_CUDA_VIEW_ELEMENTS ||
+        convoy_shape_elements(&graph->tensors[*x].shape) != convoy_shape_elements(&matrices))
+        return false;
+    matrices.dims[matrices.rank - 1] = matrices.dims[matrices.rank - 2] = 1;
+    attention->head_scale = calloc((size_t)convoy_shape_elements(&matrices) + 1, sizeof(float));
+    return attention->head_scale != NULL &&
+           convoy_cuda_add_broadcast(constant, &matrices, 1, 1, attention->head_scale);
+}
+
 /* From the softmax back to the product of queries and keys: its scale and what is added. */
 static const struct convoy_node *product_before(const struct convoy_graph *graph, int tensor,
                                                 const int *readers, double *scale,
@@ -36,7 +57,10 @@ static const struct convoy_node *product_before(const struct convoy_graph *graph
         } else if (convoy_cuda_scalar_operand(graph, node, &x, &factor)) {
             *scale *= factor;
             tensor = x;
-        } else if (node->op == CONVOY_OP_BINARY && node->binary == CONVOY_ADD && *scale == 1) {
+        } else if (takes_factors(attention, graph, node, &x)) {
+            tensor = x;
+        } else if (node->op == CONVOY_OP_BINARY && node->binary == CONVOY_ADD && *scale == 1 &&
+                   attention->head_scale == NULL) {
             int side = graph->tensors[node->inputs[0]].data != NULL ? 0 : 1;
             x = node->inputs[1 - side];
             if (graph->tensors[node->inputs[side]].data == NULL ||
@@ -127,6 +151,25 @@ static void fold_bias(struct convoy_cuda_attention *attention)
     s->bias_window = same || attention->bias == NULL ? 0 : window;
 }
 
+/* One factor a head, whatever the window. */
+static bool fold_factors(struct convoy_cuda_attention *attention)
+{
+    const struct convoy_nhwc_attention *s = &attention->shape;
+    for (int64_t i = 0; attention->head_scale != NULL && i < (int64_t)s->windows * s->heads; i++)
+        if (attention->head_scale[i] != attention->head_scale[i % s->heads])
+            return false;
+    return true;
+}
+
+/* Are the channels of each head, seen from the first of a pixel, the next d of them? */
+static bool has_whole_heads(const struct convoy_cuda_attention *attention, const struct side *side, int i,
+                            int64_t step)
+{
+    int64_t d = attention->shape.d;
+    return side->plane == 0 && side->view.scale == 1 && side->channels % d == 0 &&
+           attention->channel[i] % d == 0 && step % d == 0;
+}
+
 static bool divide(struct convoy_cuda_attention *attention, const struct side *sides, int64_t matrices)
 {
     struct convoy_nhwc_attention *s = &attention->shape;
@@ -144,10 +187,14 @@ static bool divide(struct convoy_cuda_attention *attention, const struct side *s
     s->heads = (int)heads;
     s->windows = (int)(matrices / heads);
     fold_bias(attention);
+    if (!fold_factors(attention))
+        return false;
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++) {
         const struct side *side = &sides[i];
         attention->tensor[i] = side->view.base;
         attention->channel[i] = place_of(side, 0, 0, 0) % side->channels;
+        if (i < 2 && attention->normalized[i] && !has_whole_heads(attention, side, i, to[i]->head))
+            return false;
         attention->rows[i] = malloc((size_t)(s->windows * side->rows) * sizeof(int32_t));
         if (attention->rows[i] == NULL)
             return false;
@@ -167,35 +214,70 @@ static bool trace_side(struct convoy_cuda_tracer *tracer, int tensor, struct sid
            tracer->channels[side->view.base] != CONVOY_CUDA_CHANNELS_NONE;
 }
 
+#define MOST_FACTORS 16 /* behind each other: each softmax of a hostile file walks through them */
+
+/* What the tensor is a multiple of, and by what it is multiplied. */
+static int before_factors(const struct convoy_graph *graph, int tensor, double *scale)
+{
+    int x, producer = graph->tensors[tensor].producer;
+    double factor;
+    for (int i = 0; i < MOST_FACTORS && producer >= 0 &&
+                    convoy_cuda_scalar_operand(graph, &graph->nodes[producer], &x, &factor);
+         i++) {
+        *scale *= factor;
+        tensor = x;
+        producer = graph->tensors[tensor].producer;
+    }
+    return tensor;
+}
+
+/* Of rows that are normalised by their squares alone, and multiplied by one number then: what is normalised.
+ * Else the tensor itself. `side` is 0 for queries, 1 for keys. */
+static int before_normalization(const struct convoy_graph *graph, int tensor, int side, double *scale,
+                                struct convoy_cuda_attention *attention)
+{
+    double factor = 1;
+    int y = before_factors(graph, tensor, &factor), producer = graph->tensors[y].producer;
+    const struct convoy_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
+    int rank = graph->tensors[y].shape.rank;
+    if (node == NULL || node->op != CONVOY_OP_NORMALIZE || !node->normalize.rms ||
+        node->normalize.has_shift || node->normalize.axis != rank - 1 || node->normalize.axis_end != rank ||
+        (attention->normalized[0] && node->normalize.epsilon != attention->epsilon))
+        return tensor;
+    const float *numbers = node->normalize.has_scale ? graph->tensors[node->inputs[1]].data : NULL;
+    for (int64_t i = 1; numbers != NULL && i < graph->tensors[y].shape.dims[rank - 1]; i++)
+        if (numbers[i] != numbers[0])
+            return tensor;
+    attention->normalized[side] = true;
+    attention->epsilon = node->normalize.epsilon;
+    *scale *= factor * (numbers != NULL ? (double)numbers[0] : 1);
+    return node->inputs[0];
+}
+
 /* Keys come transposed: what was transposed is easier to follow, by whole rows. */
 static int before_transposition(const struct convoy_graph *graph, int keys, double *scale)
 {
-    int x, tensor = keys;
-    double factor, product = 1;
-    while (graph->tensors[tensor].producer >= 0) {
-        const struct convoy_node *node = &graph->nodes[graph->tensors[tensor].producer];
-        if (convoy_cuda_scalar_operand(graph, node, &x, &factor)) {
-            product *= factor;
-            tensor = x;
-            continue;
-        }
-        int rank = graph->tensors[tensor].shape.rank;
-        bool swaps = node->op == CONVOY_OP_TRANSPOSE && graph->tensors[node->inputs[0]].data == NULL;
-        for (int i = 0; i < rank && swaps; i++)
-            swaps = node->perm[i] == (i < rank - 2 ? i : 2 * rank - 3 - i);
-        if (!swaps)
-            break;
-        *scale *= product;
-        return node->inputs[0];
-    }
-    return -1;
+    double product = 1;
+    int tensor = before_factors(graph, keys, &product), producer = graph->tensors[tensor].producer;
+    const struct convoy_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
+    int rank = graph->tensors[tensor].shape.rank;
+    bool swaps =
+        node != NULL && node->op == CONVOY_OP_TRANSPOSE && graph->tensors[node->inputs[0]].data == NULL;
+    for (int i = 0; i < rank && swaps; i++)
+        swaps = node->perm[i] == (i < rank - 2 ? i : 2 * rank - 3 - i);
+    if (!swaps)
+        return -1;
+    *scale *= product;
+    return node->inputs[0];
 }
 
-static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side *side, double *scale)
+static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side *side, double *scale,
+                       struct convoy_cuda_attention *attention)
 {
     int turned = before_transposition(tracer->graph, keys, scale);
     side->turned = turned < 0;
-    return trace_side(tracer, turned < 0 ? keys : turned, side);
+    return trace_side(
+        tracer, turned < 0 ? keys : before_normalization(tracer->graph, turned, 1, scale, attention), side);
 }
 
 /* The tensor of rows, or the image, that shows all of the result, and nothing else does: its map is turned
@@ -269,8 +351,9 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
         sides[i].rows = i == 1 || i == 2 ? s->keys : s->queries;
         sides[i].d = s->d;
     }
-    if (!trace_side(tracer, product->inputs[0], &sides[0]) ||
-        !trace_keys(tracer, product->inputs[1], &sides[1], &scale) ||
+    if (!trace_side(tracer, before_normalization(graph, product->inputs[0], 0, &scale, attention),
+                    &sides[0]) ||
+        !trace_keys(tracer, product->inputs[1], &sides[1], &scale, attention) ||
         !trace_side(tracer, values->inputs[1], &sides[2]) || sides[2].view.scale != 1 ||
         !trace_result(tracer, values->output, readers, &sides[3]))
         return false;
@@ -307,7 +390,9 @@ void convoy_cuda_attention_free(struct convoy_cuda_attention *attention)
 {
     for (int i = 0; attention != NULL && i < CONVOY_CUDA_ATTENTION_SIDES; i++)
         free(attention->rows[i]);
-    if (attention != NULL)
+    if (attention != NULL) {
+        free(attention->head_scale);
         free(attention->bias);
+    }
     free(attention);
 }

@@ -1,6 +1,7 @@
-/* Attention as exporters write it: two matrix products with a softmax between them. Where queries, keys and
- * values are rows of channels or images in 16 bits, seen through whatever only moves them (view.h), one
- * kernel does all of that (kernels/nhwc.h). */
+/* Attention as exporters write it: two matrix products with a softmax between them, of queries and keys as
+ * they are or of unit length (Swin v2: Liu et al., Swin Transformer V2, 2022). Where queries, keys and values
+ * are rows of channels or images in 16 bits, seen through whatever only moves them (view.h), one kernel does
+ * all of that (kernels/nhwc.h). */
 #ifndef CONVOY_ENGINE_CUDA_ATTENTION_H
 #define CONVOY_ENGINE_CUDA_ATTENTION_H
 
@@ -14,7 +15,11 @@ struct convoy_cuda_attention {
     int tensor[CONVOY_CUDA_ATTENTION_SIDES];      /* rows of channels, or images: a pixel is a row */
     int64_t channel[CONVOY_CUDA_ATTENTION_SIDES]; /* of the first head */
     int32_t *rows[CONVOY_CUDA_ATTENTION_SIDES];   /* windows x rows: which row of the tensor; owned */
-    float *bias; /* windows (one if bias_window is 0) x heads x queries x bias_query; owned; or NULL */
+    /* Of queries and keys: each row of a head is divided by sqrt(mean of squares + epsilon) first. */
+    bool normalized[2];
+    float epsilon;
+    float *head_scale; /* by which the products of each head are multiplied, too; owned; or NULL */
+    float *bias;       /* windows (one if bias_window is 0) x heads x queries x bias_query; owned; or NULL */
 };
 
 /* Recognises the attention whose softmax the node is. readers: of each tensor. NULL: there is none, or no

@@ -149,6 +149,10 @@ static struct convoy_unary unary_of(const struct convoy_activation *activation, 
         unary.kind = CONVOY_UNARY_COS;
         *name = "cos";
         break;
+    case CONVOY_ATAN:
+        unary.kind = CONVOY_UNARY_ATAN;
+        *name = "atan";
+        break;
     }
     return unary;
 }

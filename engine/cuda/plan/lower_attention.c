@@ -6,16 +6,67 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Uploads the bias once for all plans: it is told apart by the attention's result. */
-static const void *bias_table(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
-                              size_t bytes, int *code)
+#define BIAS   UINT64_C(0x617474656e64)
+#define FACTOR UINT64_C(0x666163746f72)
+
+/* Uploads numbers of one kind once for all plans: they are told apart by the attention's result. */
+static const void *table_of(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
+                            uint64_t kind, const float *numbers, size_t count, int *code)
 {
     const int which = attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1];
-    uint64_t key = convoy_hash(UINT64_C(0x617474656e64), &which, sizeof(which));
+    uint64_t key = convoy_hash(kind, &which, sizeof(which));
     const float *there = convoy_cuda_weights_find(l->source->weights, key);
-    return there != NULL
-               ? there
-               : convoy_cuda_weights_add(l->source->weights, key, attention->bias, bytes, code, l->error);
+    return there != NULL ? there
+                         : convoy_cuda_weights_add(l->source->weights, key, numbers, count * sizeof(float),
+                                                   code, l->error);
+}
+
+/* Normalised rows, for this group alone. Queries and keys are mostly parts of one tensor. */
+struct normalized {
+    int tensor; /* -1: none */
+    struct convoy_cuda_place place;
+};
+
+/* Replaces the place of a side by one where the channels of all heads are normalised, pixels without gaps. */
+static int normalize_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
+                          int tensor, struct normalized *normalized, struct convoy_cuda_place *place,
+                          int64_t *pixel)
+{
+    int64_t dims[4] = {0}, d = attention->shape.d, from = *pixel;
+    struct convoy_cuda_step *step;
+    convoy_cuda_image_dims(l, tensor, dims);
+    int64_t pixels = dims[2] * dims[3];
+    size_t bytes = (size_t)(dims[0] * pixels * dims[1]) * sizeof(convoy_fp16);
+    int code = 0;
+    *pixel = dims[1];
+    if (normalized->tensor == tensor) {
+        *place = normalized->place;
+        return 0;
+    }
+    struct convoy_cuda_place x = *place, y = {0};
+    if (from != dims[1]) { /* it lies among other channels */
+        code = convoy_cuda_scratch(l, bytes, &x);
+        if (code == 0)
+            code = convoy_cuda_nhwc_scale_shift(l, tensor, (struct convoy_unary){0}, -1, -1, &x, dims[1], -1);
+    }
+    if (code == 0)
+        code = convoy_cuda_scratch(l, bytes, &y);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_NORMALIZE, &step);
+    if (code)
+        return code;
+    step->x = x;
+    step->y = y;
+    step->nhwc_normalize.shape = (struct convoy_nhwc_normalize){.n = dims[0],
+                                                                .pixels = pixels * (dims[1] / d),
+                                                                .c = d,
+                                                                .x_pixel = d,
+                                                                .y_pixel = d,
+                                                                .epsilon = attention->epsilon,
+                                                                .rms = true};
+    *normalized = (struct normalized){tensor, y};
+    *place = y;
+    return 0;
 }
 
 /* The pixel of each row of a side; NULL: no memory. */
@@ -72,7 +123,8 @@ static bool in_order(const int32_t *rows, int64_t count)
 
 /* Where a side is: its place and its rows. The result comes last. */
 static int place_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention, int i,
-                      struct convoy_cuda_place *place, struct convoy_nhwc_rows_of_heads *to)
+                      struct normalized *normalized, struct convoy_cuda_place *place,
+                      struct convoy_nhwc_rows_of_heads *to)
 {
     const struct convoy_nhwc_attention *shape = &attention->shape;
     int tensor = attention->tensor[i];
@@ -83,6 +135,8 @@ static int place_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_a
         last ? convoy_cuda_writes_nhwc(l, tensor, place, &to->pixel) : convoy_cuda_want_nhwc(l, tensor);
     if (code == 0 && !last)
         code = convoy_cuda_reads_nhwc(l, tensor, place, &to->pixel);
+    if (code == 0 && i < 2 && attention->normalized[i])
+        code = normalize_side(l, attention, tensor, normalized, place, &to->pixel);
     if (code == 0 && last) {
         int32_t *queries = pixels_of(l, attention, 0, count);
         code = queries == NULL ? -ENOMEM : place_result(l, attention, queries, count);
@@ -108,11 +162,14 @@ int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct con
     struct convoy_cuda_place places[CONVOY_CUDA_ATTENTION_SIDES] = {{0}};
     struct convoy_nhwc_attention shape = attention->shape;
     struct convoy_nhwc_rows_of_heads *sides[] = {&shape.q, &shape.k, &shape.v, &shape.y};
+    struct normalized normalized = {.tensor = -1};
     struct convoy_cuda_step *step;
     int code = 0;
     shape.n = l->plan->rows;
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && code == 0; i++)
-        code = place_side(l, attention, i, &places[i], sides[i]);
+        code = place_side(l, attention, i, &normalized, &places[i], sides[i]);
+    if (code == 0 && attention->head_scale != NULL)
+        shape.head_scale = table_of(l, attention, FACTOR, attention->head_scale, (size_t)shape.heads, &code);
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_ATTENTION, &step);
     if (code)
@@ -126,7 +183,7 @@ int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct con
         return 0;
     int64_t matrices = (int64_t)(shape.bias_window > 0 ? shape.windows : 1) * shape.heads;
     step->nhwc_attention.bias.where = CONVOY_CUDA_CONSTANT;
-    step->nhwc_attention.bias.constant = bias_table(
-        l, attention, (size_t)(matrices * shape.queries * shape.bias_query) * sizeof(float), &code);
+    step->nhwc_attention.bias.constant = table_of(
+        l, attention, BIAS, attention->bias, (size_t)(matrices * shape.queries * shape.bias_query), &code);
     return code;
 }

@@ -1,4 +1,5 @@
 #include "engine/cuda/plan/lower_internal.h"
+#include "engine/graph/top.h"
 
 #include <errno.h>
 #include <string.h>
@@ -152,6 +153,27 @@ static int lower_softmax(struct convoy_cuda_lowering *l, const struct convoy_cud
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }
 
+static int lower_top(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    const struct convoy_tensor *tensors = l->graph->tensors;
+    int x = l->node->inputs[0];
+    int code = convoy_cuda_step(l, CONVOY_CUDA_TOP, &step);
+    if (code)
+        return code;
+    const struct convoy_top_rows rows =
+        convoy_top_rows(&l->node->top, &tensors[x].shape, &tensors[l->node->output].shape, l->plan->rows);
+    step->top = (struct convoy_top_shape){.outer = rows.outer,
+                                          .length = rows.length,
+                                          .inner = rows.inner,
+                                          .count = rows.count,
+                                          .smallest = rows.top.smallest,
+                                          .last = rows.top.last,
+                                          .places = rows.top.places};
+    code = convoy_cuda_reads(l, x, &step->x);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
 static int lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
     const struct convoy_normalize *normalize = &l->node->normalize;
@@ -283,6 +305,8 @@ int convoy_cuda_lower_other(struct convoy_cuda_lowering *l, const struct convoy_
         return lower_softmax(l, group);
     case CONVOY_OP_NORMALIZE:
         return lower_normalize(l, group);
+    case CONVOY_OP_TOP:
+        return lower_top(l, group);
     case CONVOY_OP_RESHAPE:
     case CONVOY_OP_TRANSPOSE:
         return lower_transpose(l, group);

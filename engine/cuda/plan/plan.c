@@ -175,6 +175,8 @@ static cudaError_t launch(const struct convoy_cuda_step *step, const struct conv
     case CONVOY_CUDA_NORMALIZE:
         return convoy_launch_normalize(&step->normalize.shape, x, read_at(&step->normalize.scale, workspace),
                                        read_at(&step->normalize.shift, workspace), y, stream);
+    case CONVOY_CUDA_TOP:
+        return convoy_launch_top(&step->top, x, y, stream);
     case CONVOY_CUDA_COPY:
         return convoy_launch_copy(&step->copy, x, y, stream);
     case CONVOY_CUDA_ZERO:
@@ -228,7 +230,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
         const struct convoy_nhwc_attention *shape = &step->nhwc_attention.shape;
         const void *rows = constant;
         return is_there(&step->nhwc_attention.bias, constant) || shape->q.rows == rows ||
-               shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows;
+               shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows ||
+               shape->head_scale == constant;
     }
     default:
         return false;
@@ -252,6 +255,7 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_POOL] = "pool",
                                         [CONVOY_CUDA_SOFTMAX] = "softmax",
                                         [CONVOY_CUDA_NORMALIZE] = "normalize",
+                                        [CONVOY_CUDA_TOP] = "top",
                                         [CONVOY_CUDA_COPY] = "copy",
                                         [CONVOY_CUDA_ZERO] = "zero",
                                         [CONVOY_CUDA_NHWC_READ] = "nhwc_read",

@@ -38,6 +38,7 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_POOL,
     CONVOY_CUDA_SOFTMAX,
     CONVOY_CUDA_NORMALIZE,
+    CONVOY_CUDA_TOP,
     CONVOY_CUDA_COPY,
     CONVOY_CUDA_ZERO,
     /* Of tensors in 16 bits, channels last (kernels/nhwc.h); CONVOY_CUDA_CONV is of both. */
@@ -110,6 +111,7 @@ struct convoy_cuda_step {
             struct convoy_normalize_shape shape;
             struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
         } normalize;
+        struct convoy_top_shape top;
         struct convoy_strided_copy copy;
         int64_t zero; /* floats */
         struct {

@@ -23,6 +23,7 @@ struct convoy_cuda_health {
     pthread_cond_t changed;
     char bus[32];  /* "": not known yet */
     bool started;  /* NVML has found the GPU, or cannot */
+    bool watched;  /* the watch was asked for */
     bool stop;     /* the thread is to end */
     bool ended;    /* it has */
     uint64_t told; /* Xids that a caller of read() knows of */
@@ -68,6 +69,17 @@ static bool know_bus(struct convoy_cuda_health *health)
     bool known = !health->stop; /* bus is not changed any more */
     pthread_mutex_unlock(&health->lock);
     return known;
+}
+
+/* False when the thread is to end before the watch was asked for. */
+static bool await_watch(struct convoy_cuda_health *health)
+{
+    pthread_mutex_lock(&health->lock);
+    while (!health->watched && !health->stop)
+        pthread_cond_wait(&health->changed, &health->lock);
+    bool watched = health->watched;
+    pthread_mutex_unlock(&health->lock);
+    return watched;
 }
 
 static void tell_what_is_known(const struct convoy_cuda_health *health, const uint64_t *values)
@@ -124,6 +136,7 @@ static void wait_for_errors(struct convoy_cuda_health *health, struct convoy_nvm
 static void watch(struct convoy_cuda_health *health, struct convoy_nvml *nvml)
 {
     uint64_t values[CONVOY_HEALTH_VALUES], due_us = convoy_now_us();
+    convoy_nvml_watch_errors(nvml);
     values[CONVOY_HEALTH_XIDS] = nvml->events != NULL ? 0 : CONVOY_HEALTH_UNKNOWN;
     values[CONVOY_HEALTH_LAST_XID] = CONVOY_HEALTH_UNKNOWN;
     for (bool first = true; !is_stopped(health); first = false) {
@@ -147,10 +160,12 @@ static void *run(void *argument)
     if (code == 0 && know_bus(health))
         code = convoy_nvml_find(&nvml, health->bus, &error);
     set_started(health);
-    if (code != 0)
-        say(health, "info", "nothing is known of the GPU's health: %s", error.message);
-    else
-        watch(health, &nvml);
+    if (await_watch(health)) {
+        if (code != 0)
+            say(health, "info", "nothing is known of the GPU's health: %s", error.message);
+        else
+            watch(health, &nvml);
+    }
     convoy_nvml_close(&nvml);
     pthread_mutex_lock(&health->lock);
     health->ended = true;
@@ -185,7 +200,7 @@ struct convoy_cuda_health *convoy_cuda_health_begin(uint32_t period_ms, void *co
     return NULL;
 }
 
-void convoy_cuda_health_watch(struct convoy_cuda_health *health, const char *bus, uint32_t limit_ms)
+void convoy_cuda_health_find(struct convoy_cuda_health *health, const char *bus, uint32_t limit_ms)
 {
     uint64_t until_us = convoy_now_us() + (uint64_t)limit_ms * 1000;
     bool waits = true;
@@ -194,7 +209,15 @@ void convoy_cuda_health_watch(struct convoy_cuda_health *health, const char *bus
     pthread_cond_broadcast(&health->changed);
     while (!health->started && waits)
         waits = wait_until(health, until_us);
+    pthread_mutex_unlock(&health->lock);
+}
+
+void convoy_cuda_health_watch(struct convoy_cuda_health *health)
+{
+    pthread_mutex_lock(&health->lock);
     bool started = health->started;
+    health->watched = true;
+    pthread_cond_broadcast(&health->changed);
     pthread_mutex_unlock(&health->lock);
     if (!started)
         say(health, "warning", "NVML does not answer: nothing is known of the GPU's health until it does");

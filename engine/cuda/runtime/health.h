@@ -19,8 +19,12 @@ struct convoy_cuda_health *convoy_cuda_health_begin(uint32_t period_ms, void *co
                                                                 const char *text));
 
 /* The GPU is at that place on the PCI bus (nvml.h). Waits at most limit_ms until NVML was started and has
- * found it, or cannot: a worker is confined after that, and NVML starts with what is forbidden then. */
-void convoy_cuda_health_watch(struct convoy_cuda_health *health, const char *bus, uint32_t limit_ms);
+ * found it, or cannot: a worker is confined after that, and NVML starts with what is forbidden then. Logs
+ * nothing. */
+void convoy_cuda_health_find(struct convoy_cuda_health *health, const char *bus, uint32_t limit_ms);
+/* Samples, errors and lines of the log begin now. Does not wait: while the driver takes down what another
+ * process had opened, NVML answers hundreds of milliseconds later. */
+void convoy_cuda_health_watch(struct convoy_cuda_health *health);
 
 /* As health() of backend.h. Any thread. */
 bool convoy_cuda_health_read(struct convoy_cuda_health *health, uint32_t wait_ms,

@@ -75,7 +75,7 @@ int convoy_nvml_open(struct convoy_nvml *nvml, struct convoy_error *error)
                : convoy_fail(error, -EIO, "%s: %s", CONVOY_NVML_LIBRARY, nvml->error_string(code));
 }
 
-static void watch_errors(struct convoy_nvml *nvml)
+void convoy_nvml_watch_errors(struct convoy_nvml *nvml)
 {
     if (nvml->make_events == NULL || nvml->free_events == NULL || nvml->watch == NULL || nvml->wait == NULL ||
         nvml->make_events(&nvml->events) != SUCCESS) {
@@ -94,7 +94,6 @@ int convoy_nvml_find(struct convoy_nvml *nvml, const char *bus, struct convoy_er
     if (code != SUCCESS)
         return convoy_fail(error, -ENODEV, "%s finds no GPU %s: %s", CONVOY_NVML_LIBRARY, bus,
                            nvml->error_string(code));
-    watch_errors(nvml);
     return 0;
 }
 

@@ -65,8 +65,10 @@ struct convoy_nvml {
 int convoy_nvml_open(struct convoy_nvml *nvml, struct convoy_error *error);
 
 /* Finds the GPU by its place on the PCI bus, "00000000:1b:00.0": numbers differ from CUDA's where
- * CUDA_VISIBLE_DEVICES is set. Asks for reports of its errors where that is possible. -ENODEV. */
+ * CUDA_VISIBLE_DEVICES is set. -ENODEV. */
 int convoy_nvml_find(struct convoy_nvml *nvml, const char *bus, struct convoy_error *error);
+/* Asks for reports of its errors from now on, where that is possible. */
+void convoy_nvml_watch_errors(struct convoy_nvml *nvml);
 
 /* Fills in all values but those of Xids. */
 void convoy_nvml_sample(const struct convoy_nvml *nvml, uint64_t values[CONVOY_HEALTH_VALUES]);

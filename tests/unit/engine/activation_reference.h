@@ -63,6 +63,8 @@ static inline double reference_activation(const struct convoy_activation *a, dou
         return sin(x);
     case CONVOY_COS:
         return cos(x);
+    case CONVOY_ATAN:
+        return atan(x);
     }
     abort();
 }

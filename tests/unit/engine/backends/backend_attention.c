@@ -183,24 +183,84 @@ Test(backend_attention, of_which_a_row_is_added_late)
     check_kernels(graph, 1, 0, 1, 0);
 }
 
+/* Rows of unit length; of zeros where all are. */
+static int add_unit_rows(struct convoy_graph *graph, int x)
+{
+    const struct convoy_shape shape = *shape_of(graph, x);
+    int64_t d = shape.dims[shape.rank - 1];
+    int scale = add_constant(graph, FIXED(d), 0), y = add_activation(graph, shape);
+    for (int64_t i = 0; i < d; i++)
+        graph->tensors[scale].data[i] = 1 / sqrtf((float)d);
+    add_node(graph, CONVOY_OP_NORMALIZE, y, 2, (int[]){x, scale})->normalize =
+        (struct convoy_normalize){.axis = shape.rank - 1,
+                                  .axis_end = shape.rank,
+                                  .epsilon = 1e-24F / (float)d,
+                                  .rms = true,
+                                  .has_scale = true};
+    return y;
+}
+
+enum cosine {
+    NO_COSINE,
+    COSINE,         /* Swin v2's */
+    COSINE_QUERIES, /* of the queries' rows alone */
+    COSINE_SUM,     /* products and bias are multiplied: no kernel does that */
+    COSINE_WINDOWS, /* by factors of each window: the same */
+    COSINES
+};
+
+/* The factors of the heads. */
+static int add_factors(struct convoy_graph *graph, int scores, enum cosine cosine)
+{
+    const int64_t *dims = shape_of(graph, scores)->dims;
+    bool of_windows = cosine == COSINE_WINDOWS;
+    struct convoy_shape shape = of_windows ? FIXED(1, dims[1], dims[2], 1, 1) : FIXED(dims[1], 1, 1);
+    if (of_windows)
+        shape.dims[1] = dims[0], shape.dims[2] = dims[1];
+    int factors = add_constant(graph, shape, 0);
+    int64_t count = convoy_shape_elements(&shape);
+    for (int64_t i = 0; i < count; i++)
+        graph->tensors[factors].data[i] = 1.5F + 2 * (float)i;
+    if (!of_windows)
+        return add_binary(graph, scores, factors, CONVOY_MUL);
+    const struct convoy_shape before = *shape_of(graph, scores);
+    scores =
+        add_reshape(graph, scores, SHAPE(1, before.dims[0], before.dims[1], before.dims[2], before.dims[3]));
+    return add_reshape(graph, add_binary(graph, scores, factors, CONVOY_MUL), before);
+}
+
 /* Of windows of 3 x 3, rolled and masked or not, as Swin has it. */
-static int add_window_attention(struct convoy_graph *graph, int x, int64_t heads, bool shifted)
+static int add_window_attention(struct convoy_graph *graph, int x, int64_t heads, bool shifted,
+                                enum cosine cosine)
 {
     const struct convoy_shape s = *shape_of(graph, x);
     int64_t h = s.dims[1], w = s.dims[2], C = s.dims[3], D = C / heads, T = 9, W = h * w / T;
     for (int axis = 1; axis < 3 && shifted; axis++)
         x = add_roll(graph, x, axis, -1);
     int y = add_dense(graph, add_windows(graph, x, 3), 3 * C, true), part[3];
+    const int *layer = graph->nodes[graph->node_count - 1].inputs;
+    for (int64_t i = 0; i < D && cosine != NO_COSINE; i++) { /* queries without a direction */
+        graph->tensors[layer[2]].data[i] = 0;
+        memset(&graph->tensors[layer[1]].data[i * C], 0, (size_t)C * sizeof(float));
+    }
     y = add_transpose(graph, add_reshape(graph, y, SHAPE(W, T, 3, heads, D)), (const int[]){2, 0, 3, 1, 4});
     for (int i = 0; i < 3; i++)
         part[i] = add_reshape(graph, add_slice(graph, y, 0, i, 1), SHAPE(W, heads, T, D));
+    if (cosine != NO_COSINE)
+        part[0] = add_unit_rows(graph, part[0]);
+    if (cosine != NO_COSINE && cosine != COSINE_QUERIES)
+        part[1] = add_unit_rows(graph, part[1]);
     int scale = add_constant(graph, FIXED(1), 0);
     graph->tensors[scale].data[0] = 0.35f;
     part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
     part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
     int scores = add_activation(graph, SHAPE(W, heads, T, T));
     add_node(graph, CONVOY_OP_MATMUL, scores, 2, part);
+    if (cosine != NO_COSINE && cosine != COSINE_SUM)
+        scores = add_factors(graph, scores, cosine);
     scores = add_binary(graph, scores, add_constant(graph, FIXED(1, heads, T, T), 2), CONVOY_ADD);
+    if (cosine == COSINE_SUM)
+        scores = add_factors(graph, scores, cosine);
     if (shifted) {
         int mask = add_constant(graph, FIXED(1, W, 1, T, T), 1);
         for (int64_t i = 0; i < W * T * T; i++)
@@ -238,21 +298,22 @@ static int add_merged_patches(struct convoy_graph *graph, int x)
     return add_rows_dense(graph, x, shape_of(graph, x)->dims[3] / 2);
 }
 
-static struct convoy_graph *swin(int64_t channels, int64_t heads)
+static struct convoy_graph *swin(int64_t channels, int64_t heads, enum cosine cosine)
 {
     struct convoy_conv patches = {.groups = 1, .stride = {2, 2}, .dilation = {1, 1}};
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 12, 24));
     int x = add_conv(graph, graph->input, channels, 2, 2, patches, true);
     x = add_transpose(graph, x, (const int[]){0, 2, 3, 1}); /* 6 x 12 */
     for (int layer = 0; layer < 2; layer++) {
-        int y = add_window_attention(graph, add_normalize(graph, x, false), heads, layer == 1);
+        int y = add_window_attention(graph, add_normalize(graph, x, false), heads, layer == 1, cosine);
         x = add_binary(graph, x, y, CONVOY_ADD);
         y = add_rows_dense(graph, add_normalize(graph, x, false), 2 * channels);
         x = add_binary(graph, x, add_rows_dense(graph, add_act(graph, y, CONVOY_GELU, 0, 0), channels),
                        CONVOY_ADD);
     }
     x = add_merged_patches(graph, x); /* 3 x 6 */
-    x = add_binary(graph, x, add_window_attention(graph, add_normalize(graph, x, false), 2 * heads, false),
+    x = add_binary(graph, x,
+                   add_window_attention(graph, add_normalize(graph, x, false), 2 * heads, false, cosine),
                    CONVOY_ADD);
     add_output(graph, add_classifier(graph, x));
     return graph;
@@ -260,8 +321,19 @@ static struct convoy_graph *swin(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_swin_has_it)
 {
-    check_kernels(swin(32, 2), 3, 0, 0, 1);
-    check_graph_as(swin(32, 2), CONVOY_COMPUTE_FP32, 1e-4);
+    check_kernels(swin(32, 2, NO_COSINE), 3, 0, 0, 1);
+    check_graph_as(swin(32, 2, NO_COSINE), CONVOY_COMPUTE_FP32, 1e-4);
+}
+
+Test(backend_attention, as_swin_v2_has_it)
+{
+    for (enum cosine cosine = COSINE; cosine < COSINES; cosine++) {
+        bool fits = cosine == COSINE || cosine == COSINE_QUERIES;
+        check_layers(swin(32, 2, cosine), fits ? 3 : 0, -1);
+        check_graph_as(swin(32, 2, cosine), CONVOY_COMPUTE_FP32, 1e-4);
+    }
+    check_kernels(swin(32, 2, COSINE), 3, 0, 0, 1);
+    cr_assert_eq(overflows, 0);
 }
 
 /* Of an image that convolutions made and read, as CoAtNet has it: each head has its queries, keys and values

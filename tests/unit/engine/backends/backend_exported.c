@@ -36,7 +36,7 @@ static uint32_t greatest(const float *values, uint32_t count)
 }
 
 static void check_row(const char *network, uint32_t row, uint32_t rows, const float *values,
-                      const float *expected, uint32_t count)
+                      const float *expected, uint32_t count, double tolerance)
 {
     double scale = 0;
     double deviation = 0;
@@ -45,14 +45,15 @@ static void check_row(const char *network, uint32_t row, uint32_t rows, const fl
         cr_assert(isfinite(values[i]), "%s: row %u of %u holds what is no number", network, row, rows);
         deviation = fmax(deviation, fabs((double)values[i] - (double)expected[i]));
     }
-    cr_expect(deviation <= TOLERANCE * scale, "%s: row %u of %u deviates by %g of %g", network, row, rows,
+    cr_expect(deviation <= tolerance * scale, "%s: row %u of %u deviates by %g of %g", network, row, rows,
               deviation, scale);
     cr_expect_eq(greatest(values, count), greatest(expected, count), "%s: row %u of %u: another class",
                  network, row, rows);
 }
 
 static void run_rows(const char *network, struct convoy_net *net, const struct convoy_net_info *info,
-                     const float *input, const float *expected, uint32_t first, uint32_t rows)
+                     const float *input, const float *expected, uint32_t first, uint32_t rows,
+                     double tolerance)
 {
     size_t elements = (size_t)info->channels * info->height * info->width;
     size_t stride = (elements * sizeof(float) + 63) / 64 * 64;
@@ -71,12 +72,25 @@ static void run_rows(const char *network, struct convoy_net *net, const struct c
     run(net, &job);
     for (uint32_t n = 0; n < rows; n++)
         check_row(network, first + n, rows, (const float *)(void *)(out + n * output_stride),
-                  expected + (first + n) * info->outputs_per_row, info->outputs_per_row);
+                  expected + (first + n) * info->outputs_per_row, info->outputs_per_row, tolerance);
     free(in);
     free(out);
 }
 
-static void check_network(const char *parent, const char *network)
+/* What nhwc_attention computes of a network in 16 bits; of others -1. */
+static int attention_layers(const struct convoy_net_info *info)
+{
+    int nhwc = 0, found = 0;
+    for (uint32_t i = 0; i < info->layer_count; i++) {
+        nhwc += strncmp(info->layers[i].kernel, "nhwc", 4) == 0;
+        found += strcmp(info->layers[i].kernel, "nhwc_attention") == 0;
+    }
+    return nhwc > 0 ? found : -1;
+}
+
+/* Returns what attention_layers() does. */
+static int check_network(const char *parent, const char *network, enum convoy_compute_type precision,
+                         double tolerance)
 {
     char path[512];
     struct convoy_error error;
@@ -88,7 +102,8 @@ static void check_network(const char *parent, const char *network)
     read_tensor(parent, network, "output_0.pb", &expected);
     snprintf(path, sizeof(path), "%s/%s/model.onnx", parent, network);
     cr_assert_eq(convoy_onnx_load(path, NULL, &graph, &error), 0, "%s", error.message);
-    struct convoy_net *net = load(graph, 16, &info);
+    struct convoy_net *net = load_as(graph, 16, precision, &info);
+    int attention = attention_layers(&info);
     if (!backend->keeps_graph)
         convoy_graph_free(graph);
 
@@ -98,14 +113,15 @@ static void check_network(const char *parent, const char *network)
                  network);
     cr_assert_eq(convoy_shape_elements(&expected.shape), (int64_t)rows * info.outputs_per_row,
                  "%s: the output has another size", network);
-    run_rows(network, net, &info, input.floats, expected.floats, 0, rows);
+    run_rows(network, net, &info, input.floats, expected.floats, 0, rows, tolerance);
     for (uint32_t n = 0; n < rows; n++)
-        run_rows(network, net, &info, input.floats, expected.floats, n, 1);
+        run_rows(network, net, &info, input.floats, expected.floats, n, 1, tolerance);
     backend->unload(device, net);
     if (backend->keeps_graph)
         convoy_graph_free(graph);
     convoy_onnx_tensor_free(&input);
     convoy_onnx_tensor_free(&expected);
+    return attention;
 }
 
 /* Returns how many networks there are. */
@@ -121,7 +137,7 @@ static int check_folder(const char *parent)
         snprintf(path, sizeof path, "%s/%s/test_data_set_0", parent, entry->d_name);
         if (entry->d_name[0] == '.' || stat(path, &status) != 0)
             continue;
-        check_network(parent, entry->d_name);
+        check_network(parent, entry->d_name, CONVOY_COMPUTE_FP32, TOLERANCE);
         networks++;
     }
     closedir(folder);
@@ -132,4 +148,14 @@ Test(backend_exported, agree_with_onnx_runtime, .init = open_backend, .fini = cl
 {
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         cr_assert_gt(check_folder(folders[i]), 0, "no network in %s", folders[i]);
+}
+
+/* With fp16 on a GPU of sm_90 both of its layers are found, whatever exporter wrote them. */
+Test(backend_exported, attention_of_unit_length, .init = open_backend, .fini = close_backend, .timeout = 300)
+{
+    static const char *const networks[] = {"windows_cosine_old_op17", "windows_cosine_new_default"};
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
+        int attention = check_network(folders[1], networks[i], CONVOY_COMPUTE_FP16, 4e-3);
+        cr_expect(attention == 2 || attention == -1, "%s: %d layers of attention", networks[i], attention);
+    }
 }

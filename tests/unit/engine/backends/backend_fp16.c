@@ -240,6 +240,17 @@ static void check_loud(struct convoy_graph *graph, uint32_t row, float by, int b
     convoy_graph_free(graph);
 }
 
+/* Numbers of 16 bits whose largest is at a place that 16 bits do not hold. */
+Test(backend_fp16, places_are_exact)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 8, 8));
+    int x = relu(graph, add_conv(graph, graph->input, 2600, 1, 1, CONV1, true));
+    graph->tensors[graph->nodes[0].inputs[2]].data[2501] = 100;
+    x = add_flatten(graph, add_global_average(graph, x));
+    add_output(graph, add_top(graph, x, 1, (struct convoy_top){.axis = 1, .places = true}));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, 1e-6);
+}
+
 Test(backend_fp16, results_too_large_for_fp16)
 {
     check_loud(residual_network(), 0, 3e4f, 2);

@@ -13,25 +13,16 @@ Test(backend_functions, functions)
         enum convoy_activation_kind kind;
         float alpha;
         bool of_positive, has_steps;
-    } kinds[] = {{CONVOY_EXP, 0, false, false},
-                 {CONVOY_LOG, 0, true, false},
-                 {CONVOY_SQRT, 0, true, false},
-                 {CONVOY_ABS, 0, false, false},
-                 {CONVOY_ERF, 0, false, false},
-                 {CONVOY_GELU, 0, false, false},
-                 {CONVOY_GELU_TANH, 0, false, false},
-                 {CONVOY_ELU, 0.7f, false, false},
-                 {CONVOY_SOFTPLUS, 0, false, false},
-                 {CONVOY_MISH, 0, false, false},
-                 {CONVOY_ROUND, 0, false, true},
-                 {CONVOY_FLOOR, 0, false, true},
-                 {CONVOY_CEIL, 0, false, true},
-                 {CONVOY_SIGN, 0, false, true},
-                 {CONVOY_POW, -0.75f, true, false},
-                 {CONVOY_POW, 3, false, false},
-                 {CONVOY_THRESHOLDED, 0.3f, false, true},
-                 {CONVOY_SIN, 0, false, false},
-                 {CONVOY_COS, 0, false, false}};
+    } kinds[] = {{CONVOY_EXP, 0, false, false},           {CONVOY_LOG, 0, true, false},
+                 {CONVOY_SQRT, 0, true, false},           {CONVOY_ABS, 0, false, false},
+                 {CONVOY_ERF, 0, false, false},           {CONVOY_GELU, 0, false, false},
+                 {CONVOY_GELU_TANH, 0, false, false},     {CONVOY_ELU, 0.7f, false, false},
+                 {CONVOY_SOFTPLUS, 0, false, false},      {CONVOY_MISH, 0, false, false},
+                 {CONVOY_ROUND, 0, false, true},          {CONVOY_FLOOR, 0, false, true},
+                 {CONVOY_CEIL, 0, false, true},           {CONVOY_SIGN, 0, false, true},
+                 {CONVOY_POW, -0.75f, true, false},       {CONVOY_POW, 3, false, false},
+                 {CONVOY_THRESHOLDED, 0.3f, false, true}, {CONVOY_SIN, 0, false, false},
+                 {CONVOY_COS, 0, false, false},           {CONVOY_ATAN, 0, false, false}};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         for (int conv = 0; conv < (kinds[i].has_steps ? 1 : 2); conv++) {
             struct convoy_graph *graph = new_graph(SHAPE(1, 3, 5, 7));
@@ -122,4 +113,44 @@ Test(backend_functions, keeping_where_a_condition_holds)
     add_output(graph, kept);
     add_output(graph, add_binary(graph, kept, mask, CONVOY_KEEP));
     check_graph(graph, TOLERANCE);
+}
+
+/* Of whole numbers, so that many are equal, and of numbers that are not. Places are compared exactly. */
+static void check_top(struct convoy_shape shape, int axis, int64_t count)
+{
+    for (int form = 0; form < 8; form++) {
+        struct convoy_graph *graph = new_graph(shape);
+        struct convoy_top top = {
+            .axis = axis, .smallest = form % 2 == 1, .last = form / 2 % 2 == 1, .places = form / 4 == 1};
+        int few = add_constant(graph, FIXED(1), 1);
+        graph->tensors[few].data[0] = 4;
+        int whole = add_act(graph, add_binary(graph, graph->input, few, CONVOY_MUL), CONVOY_ROUND, 0, 0);
+        add_output(graph, add_top(graph, whole, count, top));
+        add_output(graph, add_top(graph, graph->input, count, top));
+        add_output(graph, add_act(graph, add_top(graph, whole, 1, top), CONVOY_LEAKY_RELU, 0.5f, 0));
+        check_graph(graph, 0);
+    }
+}
+
+Test(backend_functions, first_numbers_and_their_places)
+{
+    check_top(SHAPE(1, 10), 1, 1);
+    check_top(SHAPE(1, 1000), 1, 5);
+    check_top(SHAPE(1, 3, 7), 2, 7); /* all: sorted */
+    check_top(SHAPE(1, 5, 3, 4), 1, 2);
+    check_top(SHAPE(1, 2, 70, 3), 2, 40);
+    check_top(SHAPE(1, 4, 1), 2, 1);
+}
+
+/* The images are not one after the other. */
+Test(backend_functions, first_numbers_where_the_batch_is_in_the_middle)
+{
+    for (int axis = 0; axis < 3; axis += 2) {
+        struct convoy_graph *graph = new_graph(SHAPE(1, 6, 5));
+        int x = add_activation(graph, (struct convoy_shape){.rank = 3, .batch_axis = 1, .dims = {6, 1, 5}});
+        struct convoy_node *node = add_node(graph, CONVOY_OP_TRANSPOSE, x, 1, &graph->input);
+        memcpy(node->perm, (const int[]){1, 0, 2}, 3 * sizeof(int));
+        add_output(graph, add_top(graph, x, 3, (struct convoy_top){.axis = axis, .places = true}));
+        check_graph(graph, 0);
+    }
 }

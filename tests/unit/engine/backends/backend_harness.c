@@ -195,6 +195,15 @@ int add_softmax(struct convoy_graph *graph, int x, int axis, int axis_end)
     return y;
 }
 
+int add_top(struct convoy_graph *graph, int x, int64_t count, struct convoy_top top)
+{
+    struct convoy_shape shape = *shape_of(graph, x);
+    shape.dims[top.axis] = count;
+    int y = add_activation(graph, shape);
+    add_node(graph, CONVOY_OP_TOP, y, 1, &x)->top = top;
+    return y;
+}
+
 int add_flatten(struct convoy_graph *graph, int x)
 {
     return add_reshape(graph, x, SHAPE(1, convoy_shape_elements(shape_of(graph, x))));

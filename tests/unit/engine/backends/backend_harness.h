@@ -81,6 +81,8 @@ int add_dense(struct convoy_graph *graph, int x, int64_t K, bool bias);
 
 int add_softmax(struct convoy_graph *graph, int x, int axis, int axis_end);
 
+int add_top(struct convoy_graph *graph, int x, int64_t count, struct convoy_top top);
+
 int add_flatten(struct convoy_graph *graph, int x);
 
 /* The normalisation of 8-bit rows that normalised() computes. */

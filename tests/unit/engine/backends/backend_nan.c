@@ -75,18 +75,14 @@ Test(backend_nan, activations)
     static const struct {
         enum convoy_activation_kind kind;
         float alpha, beta;
-    } cases[] = {{CONVOY_RELU, 0, 0},        {CONVOY_LEAKY_RELU, 0.1f, 0},
-                 {CONVOY_SIGMOID, 0, 0},     {CONVOY_TANH, 0, 0},
-                 {CONVOY_CLIP, -0.5f, 0.5f}, {CONVOY_HARD_SIGMOID, 0.2f, 0.5f},
-                 {CONVOY_HARD_SWISH, 0, 0},  {CONVOY_SWISH, 0, 0},
-                 {CONVOY_EXP, 0, 0},         {CONVOY_LOG, 0, 0},
-                 {CONVOY_ABS, 0, 0},         {CONVOY_ERF, 0, 0},
-                 {CONVOY_GELU, 0, 0},        {CONVOY_GELU_TANH, 0, 0},
-                 {CONVOY_ELU, 1, 0},         {CONVOY_SOFTPLUS, 0, 0},
-                 {CONVOY_MISH, 0, 0},        {CONVOY_ROUND, 0, 0},
-                 {CONVOY_FLOOR, 0, 0},       {CONVOY_CEIL, 0, 0},
-                 {CONVOY_SIGN, 0, 0},        {CONVOY_SIN, 0, 0},
-                 {CONVOY_COS, 0, 0}};
+    } cases[] = {{CONVOY_RELU, 0, 0},       {CONVOY_LEAKY_RELU, 0.1f, 0}, {CONVOY_SIGMOID, 0, 0},
+                 {CONVOY_TANH, 0, 0},       {CONVOY_CLIP, -0.5f, 0.5f},   {CONVOY_HARD_SIGMOID, 0.2f, 0.5f},
+                 {CONVOY_HARD_SWISH, 0, 0}, {CONVOY_SWISH, 0, 0},         {CONVOY_EXP, 0, 0},
+                 {CONVOY_LOG, 0, 0},        {CONVOY_ABS, 0, 0},           {CONVOY_ERF, 0, 0},
+                 {CONVOY_GELU, 0, 0},       {CONVOY_GELU_TANH, 0, 0},     {CONVOY_ELU, 1, 0},
+                 {CONVOY_SOFTPLUS, 0, 0},   {CONVOY_MISH, 0, 0},          {CONVOY_ROUND, 0, 0},
+                 {CONVOY_FLOOR, 0, 0},      {CONVOY_CEIL, 0, 0},          {CONVOY_SIGN, 0, 0},
+                 {CONVOY_SIN, 0, 0},        {CONVOY_COS, 0, 0},           {CONVOY_ATAN, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct convoy_graph *graph = begin();
         int x = graph->input;
@@ -226,6 +222,20 @@ Test(backend_nan, other_rows_of_the_batch)
                 cr_assert(each_third(row) ? isnan(output[row][i]) : output[row][i] == clean[row][i],
                           "%u rows, row %u: %g, without NaN %g", rows, row, (double)output[row][i],
                           (double)clean[row][i]);
+    }
+}
+
+/* It comes before all numbers, from both ends. */
+Test(backend_nan, first_of_a_row)
+{
+    for (int form = 0; form < 4; form++) {
+        struct convoy_top top = {.axis = 1, .smallest = form % 2 == 1, .places = form / 2 == 1};
+        struct convoy_graph *graph = begin();
+        run_rows(graph, add_top(graph, add_flatten(graph, graph->input), 2, top), 2, the_first, 77);
+        if (top.places)
+            cr_expect(output[0][0] == 77 && output[0][1] != 77 && output[1][0] != 77);
+        else
+            cr_expect(isnan(output[0][0]) && !isnan(output[0][1]) && !isnan(output[1][0]));
     }
 }
 

@@ -291,6 +291,27 @@ static void reference_normalize(const struct convoy_node *node, const struct ref
         }
 }
 
+/* Each number goes where as many come before it as it has before it. */
+static void reference_top(const struct convoy_top *top, const struct reference_tensor *x,
+                          const struct reference_tensor *y)
+{
+    int64_t inner = 1, length = x->dims[top->axis], count = y->dims[top->axis];
+    for (int axis = top->axis + 1; axis < x->rank; axis++)
+        inner *= x->dims[axis];
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t place = i / inner % length, start = i - place * inner, before = 0;
+        for (int64_t k = 0; k < length; k++) {
+            double a = x->values[start + k * inner], b = x->values[i];
+            bool same = a == b || (isnan(a) && isnan(b));
+            bool first = isnan(a) || (!isnan(b) && (top->smallest ? a < b : a > b));
+            before += same ? (top->last ? k > place : k < place) : first;
+        }
+        if (before < count)
+            y->values[i / inner / length * count * inner + before * inner + i % inner] =
+                top->places ? (double)place : x->values[i];
+    }
+}
+
 static void reference_node(const struct convoy_node *node, struct reference_tensor *tensors)
 {
     const struct reference_tensor *x = &tensors[node->inputs[0]];
@@ -352,6 +373,9 @@ static void reference_node(const struct convoy_node *node, struct reference_tens
         return;
     case CONVOY_OP_NORMALIZE:
         reference_normalize(node, tensors, y);
+        return;
+    case CONVOY_OP_TOP:
+        reference_top(&node->top, x, y);
         return;
     default:
         abort();

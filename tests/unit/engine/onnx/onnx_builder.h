@@ -322,7 +322,8 @@ HELPER const struct convoy_graph *builder_graph(struct builder *b)
     return b->loaded;
 }
 
-/* Loads; the model must be refused with this code and a sentence that has these words and the file's name. */
+/* Loads; the model must be refused with this code and a sentence that has these words and the file's name. A
+ * sound model that is not served comes with what to do about it. */
 HELPER void builder_refused(struct builder *b, int code, const char *words)
 {
     int status = builder_load(b, NULL);
@@ -330,6 +331,8 @@ HELPER void builder_refused(struct builder *b, int code, const char *words)
     cr_expect(status == code, "%d instead of %d: %s", status, code, b->error.message);
     cr_expect(strstr(b->error.message, words) != NULL, "no '%s' in: %s", words, b->error.message);
     cr_expect(strstr(b->error.message, "model.onnx: ") != NULL, "%s", b->error.message);
+    cr_expect((strstr(b->error.message, "; to serve the model, ") != NULL) == (code == -ENOTSUP), "%s",
+              b->error.message);
     cr_expect(b->loaded == NULL);
     builder_free(b);
 }

@@ -210,10 +210,11 @@ Test(onnx_input, open_sides_without_a_configuration_and_contradictions_are_refus
     struct builder *b = begin(FLOAT_TYPE, DIMS(-1, 3, -1, -1));
     conv(b, "x");
     expect_refusal(b, NULL,
-                   "leaves the height and width of input 'x' open: give input.height and input.width in");
+                   "leaves the height and width of input 'x' open; to serve the model, give input.height and "
+                   "input.width in");
     b = begin(FLOAT_TYPE, DIMS(-1, 3, -1, -1));
     conv(b, "x");
-    expect_refusal(b, &height, "leaves the width of input 'x' open: give input.width in");
+    expect_refusal(b, &height, "leaves the width of input 'x' open; to serve the model, give input.width in");
     b = begin(FLOAT_TYPE, DIMS(-1, 3, 12, 10));
     conv(b, "x");
     expect_refusal(b, &other, "has an input.height of 13, but the file fixes the height of input 'x' to 12");

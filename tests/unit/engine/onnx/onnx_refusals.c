@@ -6,18 +6,78 @@ Test(onnx_refusals, operators)
 {
     struct builder *b;
     one(&b, 13, "LSTM", "x");
-    builder_refused(b, -ENOTSUP, "node 'the_LSTM' is of operator 'LSTM', which convoyd does not support");
+    builder_refused(
+        b, -ENOTSUP,
+        "node 'the_LSTM' (LSTM): convoyd does not have this operator; to serve the model, cut it");
     one(&b, 13, "If", "x");
     builder_refused(b, -ENOTSUP, "'x', is not one constant number");
     one(&b, 13, "Loop", "x");
-    builder_refused(b, -ENOTSUP, "operator 'Loop'");
+    builder_refused(b, -ENOTSUP, "node 'the_Loop' (Loop): ");
     one(&b, 13, "LSTM", "x")->name = (char *)"";
-    builder_refused(b, -ENOTSUP, "node 0, which computes 'y', is of operator 'LSTM'");
+    builder_refused(b, -ENOTSUP, "node 0 (LSTM, computes 'y'): convoyd does not have this operator");
     one(&b, 13, "Relu", "x")->domain = (char *)"ai.onnx.ml";
-    builder_refused(b, -ENOTSUP, "operator 'Relu' of domain 'ai.onnx.ml'");
+    builder_refused(b, -ENOTSUP, "(Relu): convoyd does not have the operators of domain 'ai.onnx.ml'");
     one(&b, 13, "Relu", "x")->domain = (char *)"ai.onnx";
     builder_graph(b);
     builder_free(b);
+}
+
+/* What helps depends on what is wrong. Each refusal's sentence is looked through for any advice by
+ * builder_refused(). */
+Test(onnx_refusals, say_what_to_do)
+{
+    static const float numbers[4] = {1, 2, 3, 4};
+    struct builder *b;
+    one(&b, 13, "GRU", "x");
+    builder_refused(b, -ENOTSUP, "cut it before this node if the scores are known there");
+    one(&b, 13, "MaxRoiPool", "x,c");
+    builder_floats(b, "c", DIMS(4), numbers);
+    builder_refused(b, -ENOTSUP, "cut it before this node");
+    one(&b, 13, "Add", "x,d");
+    builder_floats(b, "c", DIMS(4), numbers);
+    builder_node(b, "Det", "c", "d");
+    builder_refused(b, -ENOTSUP, "fold its constants");
+    one(&b, 13, "Add", "x,d");
+    builder_node(b, "RandomNormal", "", "d")->n_input = 0;
+    builder_refused(b, -ENOTSUP, "cut it before this node");
+    one(&b, 13, "FusedConv", "x")->domain = (char *)"com.microsoft";
+    builder_refused(b, -ENOTSUP, "before another tool optimised it");
+    one(&b, 15, "Block", "x")->domain = (char *)"mine";
+    Onnx__FunctionProto function, *functions = &function;
+    onnx__function_proto__init(&function);
+    b->model.n_functions = 1;
+    b->model.functions = &functions;
+    builder_refused(b, -ENOTSUP, "inline its functions");
+    one(&b, 13, "Resize", "x,r,c");
+    builder_string(b, b->nodes[0], "mode", "area");
+    builder_floats(b, "c", DIMS(4), numbers);
+    builder_floats(b, "r", DIMS(4), numbers);
+    builder_refused(b, -ENOTSUP, "export it with another opset or exporter");
+    one(&b, 13, "Dropout", "x,r,t");
+    builder_floats(b, "r", 0, NULL, numbers);
+    builder_ints(b, "t", DIMS(1));
+    builder_refused(b, -ENOTSUP, "export it for inference");
+    one(&b, 13, "Transpose", "x");
+    builder_list(b, b->nodes[0], "perm", DIMS(1, 0, 2, 3));
+    builder_refused(b, -ENOTSUP, "to serve the model, transpose it there");
+    one(&b, 13, "Concat", "x,x");
+    builder_int(b, b->nodes[0], "axis", 0);
+    builder_refused(b, -ENOTSUP, "each image is computed by itself");
+}
+
+/* A batch of one that is there already is no advice. */
+Test(onnx_refusals, advise_a_batch_of_one_where_there_is_none)
+{
+    for (int64_t batch = -1; batch <= 1; batch += 2) {
+        struct builder *b = builder_new(13);
+        builder_input(b, "x", DIMS(batch, 3, 8, 8));
+        builder_output(b, "y");
+        builder_node(b, "Shape", "x", "s");
+        builder_node(b, "ReduceSum", "s", "t");
+        builder_node(b, "Reshape", "x,t", "y");
+        builder_refused(b, -ENOTSUP,
+                        batch == 1 ? "export it with another opset" : "export it with a fixed batch of 1");
+    }
 }
 
 Test(onnx_refusals, opsets)
@@ -58,7 +118,8 @@ Test(onnx_refusals, inputs)
     builder_refused(b, -ENOTSUP, "is of type double");
     one(&b, 13, "Relu", "x");
     b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, -1, 8));
-    builder_refused(b, -ENOTSUP, "leaves the height of input 'x' open: give input.height in the model's");
+    builder_refused(b, -ENOTSUP,
+                    "leaves the height of input 'x' open; to serve the model, give input.height in its");
     one(&b, 13, "Relu", "x");
     b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, 0, 8));
     builder_refused(b, -EINVAL, "dimension below 1");
@@ -124,7 +185,7 @@ Test(onnx_refusals, names_that_are_no_text_do_not_reach_the_sentence)
     one(&b, 13, "Relu", "x");
     b->nodes[0]->name = (char *)"a\n\xFF\xC3\xA4\xED\xA0\x80\x1B[31m";
     b->nodes[0]->op_type = (char *)"Nope";
-    builder_refused(b, -ENOTSUP, "node 'a??\xC3\xA4????[31m' is of operator 'Nope'");
+    builder_refused(b, -ENOTSUP, "node 'a??\xC3\xA4????[31m' (Nope): ");
 }
 
 static Onnx__NodeProto *conv(struct builder **b, int rank, const int64_t *weight)

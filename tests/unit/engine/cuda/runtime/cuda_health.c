@@ -76,7 +76,8 @@ Test(cuda_health, without_the_library_nothing_is_known)
     convoy_nvml_close(&nvml);
 
     struct convoy_cuda_health *health = convoy_cuda_health_begin(PERIOD_MS, NULL, log_line);
-    convoy_cuda_health_watch(health, SECOND, 10000);
+    convoy_cuda_health_find(health, SECOND, 10000);
+    convoy_cuda_health_watch(health);
     cr_assert_not(convoy_cuda_health_read(health, 0, &now));
     cr_assert_not(convoy_cuda_health_read(health, 10, &now));
     convoy_cuda_health_end(health);
@@ -91,6 +92,7 @@ static void sample(const char *path, const char *wish, uint64_t values[CONVOY_HE
     load_stand_in(path);
     cr_assert_eq(convoy_nvml_open(&nvml, &error), 0, "%s", error.message);
     cr_assert_eq(convoy_nvml_find(&nvml, SECOND, &error), 0, "%s", error.message);
+    convoy_nvml_watch_errors(&nvml);
     if (wish != NULL)
         write_file(wishes, wish);
     values[CONVOY_HEALTH_XIDS] = nvml.events != NULL;
@@ -187,7 +189,8 @@ static struct convoy_cuda_health *watch(const char *path)
     load_stand_in(path);
     struct convoy_cuda_health *health = convoy_cuda_health_begin(PERIOD_MS, NULL, log_line);
     cr_assert(health != NULL);
-    convoy_cuda_health_watch(health, SECOND, 10000);
+    convoy_cuda_health_find(health, SECOND, 10000);
+    convoy_cuda_health_watch(health);
     return health;
 }
 
@@ -299,7 +302,9 @@ Test(cuda_health, a_start_that_hangs_is_not_waited_for)
     load_stand_in(CONVOY_TEST_NVML_NEW);
     write_file(wishes, "nvmlInit_v2 hang\n");
     struct convoy_cuda_health *health = convoy_cuda_health_begin(PERIOD_MS, NULL, log_line);
-    convoy_cuda_health_watch(health, SECOND, 50);
+    convoy_cuda_health_find(health, SECOND, 50);
+    cr_expect_eq(warnings, 0);
+    convoy_cuda_health_watch(health);
     cr_expect_eq(warnings, 1, "%s", last_log);
     cr_expect_not(convoy_cuda_health_read(health, 5, &now));
     unlink(wishes);

@@ -1,6 +1,7 @@
 /* A worker that is ending and not dead, with this test as the master, which tells ends when it likes: another
  * process takes its place meanwhile. What is started is a child of this test that does nothing. */
 #include "server/workers/environment.h"
+#include "server/workers/worker_command.h"
 #include "server/workers/worker_label.h"
 #include "server/workers/worker_process.h"
 
@@ -119,8 +120,9 @@ static bool receive(enum convoy_packet_type type, uint32_t number)
 static void has_started(uint32_t number, struct started *started)
 {
     cr_assert(receive(CONVOY_PACKET_START, number));
-    started->control = dup(packet.fds[0]);
-    started->doorbell = dup(packet.fds[2]);
+    started->control = packet.fds[0];
+    started->doorbell = packet.fds[2];
+    packet.fds[0] = packet.fds[2] = -1;
 }
 
 static void promise(uint32_t number, struct started *started)
@@ -183,12 +185,14 @@ static void say_lost(const struct started *started)
     cr_assert_eq(send(started->control, line, sizeof line - 1, 0), (ssize_t)(sizeof line - 1));
 }
 
-/* No thread of it runs any more. It is not waited for, which is the master's. */
+/* No thread of it runs any more, so the kernel closes its socket. It is not waited for, which is the master's.
+ */
 static void end_threads(const struct started *started)
 {
     siginfo_t info;
     cr_assert_eq(kill(started->pid, SIGKILL), 0);
     cr_assert_eq(waitid(P_PID, (id_t)started->pid, &info, WEXITED | WNOWAIT), 0);
+    close(started->control);
 }
 
 static void exits(uint32_t number, const struct started *started)
@@ -246,9 +250,9 @@ Test(worker_left, a_spare_takes_the_place_of_a_lost_worker_before_it_is_dead)
 
 Test(worker_left, why_it_ends_is_not_known_yet)
 {
-    close(first.control);
     end_threads(&first);
     until(&gone, 1, "its exit is waited for");
+    cr_assert(receive(CONVOY_PACKET_KILL, 1), "it may have closed its socket itself");
     cr_assert_str_eq(reason, "unknown");
     spare_takes_place();
     exits(1, &first);
@@ -258,6 +262,8 @@ Test(worker_left, why_it_ends_is_not_known_yet)
 
 Test(worker_left, one_that_hangs)
 {
+    /* It reads that no more, and its end looks otherwise to the front. */
+    cr_assert_eq(convoy_worker_process_send(&process, convoy_worker_command_memory()), 0);
     convoy_worker_process_kill(&process, "hang");
     end_threads(&first);
     until(&gone, 1, "its exit is waited for");
@@ -311,13 +317,32 @@ Test(worker_left, without_a_spare_its_exit_is_waited_for)
     end_all(2, &spare);
 }
 
-Test(worker_left, one_that_proc_does_not_show)
+/* Its socket is read no more, and says nothing of its threads. */
+Test(worker_left, one_that_writes_a_line_without_end)
+{
+    static const char noise[4096] = {'x'};
+    uint64_t until_us = convoy_now_us() + LIMIT_US;
+    while (!process.ended) {
+        cr_assert_lt(convoy_now_us(), until_us, "it is read on and on");
+        (void)send(first.control, noise, sizeof noise, MSG_DONTWAIT | MSG_NOSIGNAL);
+        turn_once();
+    }
+    until(&looks, LOOKS, "nothing looks at it");
+    cr_assert_eq(gone, 0, "its threads run");
+    exits(1, &first);
+    until(&gone, 1, "its exit is not told");
+    cr_assert_str_eq(reason, "protocol");
+    spare_takes_place();
+    end_all(2, &spare);
+}
+
+Test(worker_left, one_whose_socket_another_process_holds)
 {
     int status = 0;
-    pid_t hidden = first.pid;
-    kill(hidden, SIGKILL);
-    cr_assert_eq(waitpid(hidden, &status, 0), hidden);
-    close(first.control);
+    pid_t ended = first.pid;
+    say_lost(&first);
+    kill(ended, SIGKILL);
+    cr_assert_eq(waitpid(ended, &status, 0), ended);
     until(&looks, LOOKS, "nothing looks at it");
     cr_assert_eq(gone, 0);
     process.look_until_us = 0;
@@ -326,7 +351,7 @@ Test(worker_left, one_that_proc_does_not_show)
     cr_assert(gone == 0 && !uv_is_active((uv_handle_t *)&process.look), "it is looked for on and on");
     cr_assert_eq(convoy_packet_tell(master, CONVOY_PACKET_EXITED, 1, status), 0);
     until(&gone, 1, "its exit is not told");
-    cr_assert_str_eq(reason, "signal");
+    cr_assert_str_eq(reason, "lost");
     spare_takes_place();
     end_all(2, &spare);
 }
