@@ -98,7 +98,8 @@ static const struct written written[] = {
     {1, 3, 15, 6, 32, 7, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
     /* Few outputs of many maps or of a long reduction, as of one image deep in a network: tiles of maps and
      * of outputs that end within, an odd number of tiles for blocks in pairs, more chunks for each of eight
-     * blocks than its ring holds (in 16 bits alone: 5,256 products are too long a sum for the bound of fp32). */
+     * blocks than its ring holds (in 16 bits alone: 5,256 products are too long a sum for the bound of fp32).
+     */
     {1, 136, 11, 13, 328, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
     {2, 72, 13, 12, 264, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, true, false},
     {1, 584, 3, 4, 16, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},

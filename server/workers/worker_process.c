@@ -73,10 +73,10 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void on_look(uv_timer_t *timer);
 
-/* Nothing of a process that is being ended is waited for but its end: in the driver that may take long. It may
- * be left once it was killed and its socket is closed, which the kernel does when the last thread has
- * run its last instruction (engine/worker/hold_last.h). One that closes the socket itself is killed first,
- * too: it runs on for the time of an interrupt, and LOOK_MS later it does not. */
+/* Nothing of a process that is being ended is waited for but its end: in the driver that may take long. It
+ * may be left once it was killed and its socket is closed, which the kernel does when the last thread has run
+ * its last instruction (engine/worker/hold_last.h). One that closes the socket itself is killed first, too:
+ * it runs on for the time of an interrupt, and LOOK_MS later it does not. */
 static void kill_and_look(struct convoy_worker_process *process)
 {
     if (uv_is_active((uv_handle_t *)&process->look))

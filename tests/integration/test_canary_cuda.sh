@@ -43,6 +43,8 @@ if ! logged 'JPEG files are decoded by .*nvJPEG'; then
 fi
 until_true 120 checked weights 1 || fail "the weights are not checked"
 [ $engines = 0 ] || until_true 120 checked decoder 1 || fail "the decoder is not checked"
+asked_for_memory() { calls | grep cudaMemGetInfo >/dev/null; } # a second after the model was loaded
+until_true 20 asked_for_memory || fail "the device's memory is not told: $(calls)"
 calls >"$work/before"
 until_true 120 checked weights 2 || fail "$(checks weights same) checks of the weights"
 until_true 120 checked canary 3 || fail "$(checks canary same) canaries"

@@ -185,7 +185,8 @@ static void say_lost(const struct started *started)
     cr_assert_eq(send(started->control, line, sizeof line - 1, 0), (ssize_t)(sizeof line - 1));
 }
 
-/* No thread of it runs any more, so the kernel closes its socket. It is not waited for, which is the master's.
+/* No thread of it runs any more, so the kernel closes its socket. It is not waited for, which is the
+ * master's.
  */
 static void end_threads(const struct started *started)
 {
