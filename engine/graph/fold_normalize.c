@@ -1,9 +1,14 @@
-/* Layer normalisation as exporters write it before opset 17, RMS normalisation, which has an operator from
- * opset 23 on (Ba et al., Layer Normalization, 2016; Zhang and Sennrich, Root Mean Square Layer
- * Normalization, 2019), and division by the Euclidean length: layer:   d / sqrt(mean(d d) + epsilon) with d =
- * x - mean(x) RMS:     x / sqrt(mean(x x) + epsilon) length:  x / max(sqrt(n mean(x x)), least), which is RMS
- * with a scale of 1 / sqrt(n) and behind the first two a product with a constant and a sum with one. A mean
- * over neighbouring axes is an average POOL between two RESHAPEs (engine/onnx/reduce.c). */
+/* Normalisations that are written in several nodes, with d = x - mean(x):
+ *
+ * - layer: d / sqrt(mean(d d) + epsilon), as exporters write it before opset 17 (Ba et al., Layer
+ *   Normalization, 2016);
+ * - RMS: x / sqrt(mean(x x) + epsilon), which has an operator from opset 23 on (Zhang and Sennrich, Root Mean
+ *   Square Layer Normalization, 2019);
+ * - length: x / max(sqrt(n mean(x x)), least), division by the Euclidean length, which is RMS with a scale of
+ *   1 / sqrt(n).
+ *
+ * Behind the first two follow a product with a constant and a sum with one. A mean over neighbouring axes is
+ * an average POOL between two RESHAPEs (engine/onnx/reduce.c). */
 #include "engine/graph/build.h"
 #include "engine/graph/fold.h"
 #include "engine/graph/fold_match.h"
@@ -176,8 +181,12 @@ static bool is_mean_of_squares(struct convoy_graph *graph, int mean, int x, stru
     return squared(graph, squares) == x && is_mean_of(graph, mean, squares, run);
 }
 
+/* Floats of constants that are looked at, and of scales that are made, in all of a graph: each of a hostile
+ * file's nodes could divide by the same repeated length. */
+#define MOST_FLOATS (INT64_C(1) << 26)
+
 /* The other operand of a product with a constant of ones, which repeats it along axes; else the tensor. */
-static int before_repetition(struct convoy_graph *graph, int tensor)
+static int before_repetition(struct convoy_graph *graph, int tensor, int64_t *floats_left)
 {
     const struct convoy_node *node = fold_producer(graph, tensor);
     if (node == NULL || node->op != CONVOY_OP_BINARY || node->binary != CONVOY_MUL)
@@ -188,6 +197,9 @@ static int before_repetition(struct convoy_graph *graph, int tensor)
         graph->tensors[node->inputs[side]].shape.rank != graph->tensors[tensor].shape.rank)
         return tensor;
     int64_t count = convoy_shape_elements(&ones->shape);
+    if (count > *floats_left)
+        return tensor;
+    *floats_left -= count;
     for (int64_t i = 0; i < count; i++)
         if (ones->data[i] != 1)
             return tensor;
@@ -198,9 +210,10 @@ static int before_repetition(struct convoy_graph *graph, int tensor)
 #define MOST_LEAST 1e-6F
 
 /* The mean whose `count`-fold root, `*least` at least, the divisor is; -1 where the divisor is none. */
-static int under_length(struct convoy_graph *graph, int divisor, float *least, float *count)
+static int under_length(struct convoy_graph *graph, int divisor, int64_t *floats_left, float *least,
+                        float *count)
 {
-    int length = before_repetition(graph, divisor);
+    int length = before_repetition(graph, divisor, floats_left);
     const struct convoy_node *node = fold_producer(graph, length);
     *least = 0;
     if (node != NULL && node->op == CONVOY_OP_ACTIVATION && node->activation.kind == CONVOY_CLIP &&
@@ -232,12 +245,13 @@ static int64_t run_length(const struct convoy_shape *shape, struct run run)
 }
 
 /* Division by the length. Where that is near `least`, at most MOST_LEAST, it is no maximum but a sum. */
-static int become_division_by_length(struct convoy_graph *graph, struct convoy_node *node)
+static int become_division_by_length(struct convoy_graph *graph, struct convoy_node *node,
+                                     int64_t *floats_left)
 {
     struct run run;
     float least, count;
     int x = -1, divisor = divisor_of(graph, node, &x);
-    int mean = divisor >= 0 ? under_length(graph, divisor, &least, &count) : -1;
+    int mean = divisor >= 0 ? under_length(graph, divisor, floats_left, &least, &count) : -1;
     if (mean < 0 || graph->tensors[x].data != NULL ||
         graph->tensors[node->output].shape.rank != graph->tensors[x].shape.rank ||
         !is_mean_of_squares(graph, mean, x, &run))
@@ -247,6 +261,9 @@ static int become_division_by_length(struct convoy_graph *graph, struct convoy_n
     float epsilon = least * least / (float)length;
     if (count != (float)length || (least > 0 && epsilon < FLT_MIN)) /* it must keep zeros from becoming NaN */
         return 0;
+    if (length > *floats_left)
+        return 0;
+    *floats_left -= length;
     struct convoy_shape axes = {.rank = run.axis_end - run.axis, .batch_axis = -1};
     memcpy(axes.dims, &shape.dims[run.axis], (size_t)axes.rank * sizeof axes.dims[0]);
     float *data = malloc((size_t)length * sizeof *data);
@@ -343,13 +360,14 @@ static void absorb(struct convoy_graph *graph, struct convoy_node *node, int *re
 
 int convoy_fold_normalize(struct convoy_graph *graph)
 {
+    int64_t floats_left = MOST_FLOATS;
     int status = 0;
     for (int i = 0; i < graph->node_count && status == 0; i++) {
         struct convoy_node *node = &graph->nodes[i];
         if (node->output >= 0)
             become_normalize(graph, node);
         if (node->output >= 0 && node->op == CONVOY_OP_BINARY)
-            status = become_division_by_length(graph, node);
+            status = become_division_by_length(graph, node, &floats_left);
     }
     return status;
 }

@@ -11,6 +11,7 @@
 #include "engine/onnx/tensor.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,9 +94,14 @@ static int emit_one_hot(struct onnx_importer *importer, const struct onnx_value 
     for (int i = 1; i < range.rank; i++)
         range.dims[i] = 1;
     range.dims[0] = depth;
-    for (int i = 0; i < 2; i++)
-        numbers[i] = values->kind == ONNX_INTS ? (double)values->ints[i].fixed
+    for (int i = 0; i < 2; i++) {
+        if (values->kind == ONNX_INTS && values->ints[i].batch != 0 && importer->batch != 1)
+            return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its values depend on the batch size");
+        numbers[i] = values->kind == ONNX_INTS ? (double)(values->ints[i].fixed + values->ints[i].batch)
                                                : (double)onnx_floats(importer, values)[i];
+    }
+    if (!isfinite(numbers[0]) || !isfinite(numbers[1])) /* 0 times their difference would be NaN */
+        return onnx_refuse(importer, ONNX_CUT, "its values are not finite");
     int status = onnx_allocate(importer, &range, false, &data);
     if (status != 0)
         return status;

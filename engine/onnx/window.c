@@ -31,8 +31,8 @@ int onnx_window_numbers(struct onnx_importer *importer, const struct onnx_window
         if (read[i] < least || read[i] > LARGEST)
             return onnx_fail(importer, -EINVAL, "attribute '%s' is %" PRId64 ", out of range", name, read[i]);
         if (skipped && read[i] != 1)
-            return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE,
-                               "attribute '%s' is not 1 along dimension %d of three", name, i);
+            return onnx_refuse(importer, ONNX_CUT, "attribute '%s' is not 1 along dimension %d of three",
+                               name, i);
         if (!skipped)
             values[put++] = read[i];
     }
@@ -56,7 +56,7 @@ int onnx_window_pads(struct onnx_importer *importer, struct onnx_window *window)
             if (pad < 0 || pad > LARGEST)
                 return onnx_fail(importer, -EINVAL, "attribute 'pads' has %" PRId64 ", out of range", pad);
             if (skipped && pad != 0)
-                return onnx_refuse(importer, ONNX_EXPORT_OTHERWISE, "it pads dimension %d of three", i);
+                return onnx_refuse(importer, ONNX_CUT, "it pads dimension %d of three", i);
             if (!skipped)
                 window->pad[side * 2 + put++] = pad;
         }
@@ -164,10 +164,9 @@ int onnx_as_images(struct onnx_importer *importer, struct onnx_window *window, i
         return slices_as_images(importer, window->deep, tensor);
     if (shape.rank != 4 && shape.rank != 3)
         return onnx_refuse(
-            importer, ONNX_EXPORT_OTHERWISE,
-            "its input has %d dimensions, only N x C x H x W and N x C x L are supported (N x C "
-            "x D x H x W for "
-            "filters whose size is 1 along a dimension)",
+            importer, ONNX_CUT,
+            "its input has %d dimensions, only N x C x H x W and N x C x L are supported (N x C x D "
+            "x H x W for filters whose size is 1 along a dimension)",
             shape.rank);
     if (shape.batch_axis > 0)
         return onnx_refuse(importer, ONNX_IMAGES_APART, "the batch is not the first dimension of its input");

@@ -118,8 +118,7 @@ void convoy_worker_send_new_health(struct convoy_worker *worker);
  * reason may be NULL. The compute thread's alone. */
 void convoy_worker_send_model(struct convoy_worker *worker, const char *type, uint32_t model, cJSON *object,
                               const char *reason);
-/* Sends "memory", after models came, went or were tuned: the question costs time. The compute thread's alone.
- */
+/* Sends "memory", after models went or were tuned: the question costs time. The compute thread's alone. */
 void convoy_worker_send_memory(struct convoy_worker *worker);
 /* A model was loaded: it is sent a second later. */
 void convoy_worker_memory_later(struct convoy_worker *worker);

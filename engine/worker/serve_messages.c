@@ -64,7 +64,7 @@ _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const str
     _exit(CONVOY_EXIT_LOST);
 }
 
-/* After models came, went or were tuned: the question costs time. */
+/* After models went or were tuned: the question costs time. */
 void convoy_worker_send_memory(struct convoy_worker *worker)
 {
     struct convoy_device_memory memory = {0};

@@ -15,7 +15,7 @@
  * keys and values of a head come from L2 once for each block.
  *
  * Measured on an H100, 12 heads of 197 x 64, 256 images: with 16 rows a warp, two steps in shared memory and
- * bounds tested at each key 385 us, 16 us for one image. Such heads are attention_wgmma.cu's now. */
+ * bounds tested at each key 385 us, 16 us for one image. Such heads are attention_wgmma.cu's. */
 #include "kernels/device/async_copy.cuh"
 #include "kernels/nhwc/attention.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"

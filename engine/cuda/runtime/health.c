@@ -157,13 +157,14 @@ static void *run(void *argument)
     struct convoy_nvml nvml;
     struct convoy_error error;
     int code = convoy_nvml_open(&nvml, &error);
-    if (code == 0 && know_bus(health))
+    bool found = code == 0 && know_bus(health); /* false: the end was asked for while NVML started */
+    if (found)
         code = convoy_nvml_find(&nvml, health->bus, &error);
     set_started(health);
     if (await_watch(health)) {
         if (code != 0)
             say(health, "info", "nothing is known of the GPU's health: %s", error.message);
-        else
+        else if (found)
             watch(health, &nvml);
     }
     convoy_nvml_close(&nvml);

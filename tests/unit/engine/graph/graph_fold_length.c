@@ -139,3 +139,26 @@ Test(graph_fold_length, not_what_only_looks_like_it)
     w.behind = true;
     stays("a factor behind the root", w);
 }
+
+/* Many nodes that divide by one repeated length do not make folding look at it as often. */
+Test(graph_fold_length, a_length_that_is_repeated_for_many)
+{
+    enum { SIDE = 1024, DIVISIONS = 70 };
+    struct convoy_graph *graph = start(DIMS(1, 1, SIDE, SIDE));
+    int length = mean(graph, binary(graph, CONVOY_MUL, graph->input, graph->input), 3);
+    length = function(graph, CONVOY_SQRT, binary(graph, CONVOY_MUL, length, number(graph, SIDE)));
+    int ones = constant(graph, DIMS(1, 1, SIDE, SIDE)), folded = 0;
+    for (int64_t i = 0; i < SIDE * SIDE; i++)
+        graph->tensors[ones].data[i] = 1;
+    int repeated = like(graph, graph->input);
+    node(graph, CONVOY_OP_BINARY, length, ones, -1, repeated)->binary = CONVOY_MUL;
+    for (int i = 0; i < DIVISIONS; i++)
+        binary(graph, CONVOY_DIV, graph->input, repeated);
+    for (int i = 0; i < graph->node_count; i++)
+        graph->tensors[graph->nodes[i].output].producer = i;
+    cr_assert_eq(convoy_fold_normalize(graph), 0);
+    for (int i = 0; i < graph->node_count; i++)
+        folded += graph->nodes[i].op == CONVOY_OP_NORMALIZE;
+    cr_expect(folded == 63, "%d", folded); /* of 2^20 + 2^10 floats each, in 2^26 */
+    convoy_graph_free(graph);
+}

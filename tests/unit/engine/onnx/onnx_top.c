@@ -180,6 +180,27 @@ Test(onnx_top, places_become_truth_of_classes)
     builder_refused(b, -ENOTSUP, "works on what depends on the model's input");
 }
 
+/* What a OneHot of places cannot be made of. */
+Test(onnx_top, places_become_no_infinity_and_no_batch_size)
+{
+    struct builder *b = with_places("OneHot", "a,one,pair", 0);
+    builder_floats(b, "pair", DIMS(2), FLOATS(-INFINITY, 0));
+    builder_refused(b, -ENOTSUP, "its values are not finite");
+    b = with_places("OneHot", "a,one,pair", 0);
+    builder_floats(b, "pair", DIMS(2), FLOATS(0, NAN));
+    builder_refused(b, -ENOTSUP, "its values are not finite");
+    b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_ints(b, "none", DIMS(0));
+    builder_ints(b, "two", DIMS(2));
+    builder_node(b, "Shape", "x", "shape");
+    builder_node(b, "Slice", "shape,none,two", "pair");
+    builder_int(b, builder_node(b, "ArgMax", "x", "a"), "axis", 1);
+    builder_node(b, "OneHot", "a,two,pair", "y");
+    builder_refused(b, -ENOTSUP, "its values depend on the batch size");
+}
+
 /* An If whose branch gives places does not make floats of them. */
 Test(onnx_top, places_of_a_branch)
 {

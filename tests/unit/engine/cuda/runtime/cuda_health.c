@@ -4,6 +4,7 @@
 #include "engine/cuda/runtime/nvml.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -311,4 +312,37 @@ Test(cuda_health, a_start_that_hangs_is_not_waited_for)
     next(health, 0, &now); /* late, but it comes */
     cr_expect_eq(now.values[CONVOY_HEALTH_TEMPERATURE], 52u);
     convoy_cuda_health_end(health);
+}
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    cr_assert(tasks != NULL);
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* A start that returns after the end was asked for asks nothing of a GPU, which it has not found. */
+Test(cuda_health, a_start_that_comes_after_the_end_watches_nothing)
+{
+    static struct convoy_cuda_health *health; /* it is left to its thread */
+    const struct timespec tick = {.tv_nsec = 2000000};
+    int threads = count_threads();
+    load_stand_in(CONVOY_TEST_NVML_NEW);
+    write_file(wishes, "nvmlInit_v2 hang\n");
+    health = convoy_cuda_health_begin(PERIOD_MS, NULL, log_line);
+    convoy_cuda_health_find(health, SECOND, 50);
+    convoy_cuda_health_watch(health);
+    convoy_cuda_health_end(health); /* gives up */
+    write_file(xid_file, "48");     /* the stand-in removes it when it is asked for errors */
+    unlink(wishes);
+    uint64_t until_us = convoy_now_us() + LIMIT_US;
+    while (count_threads() > threads) {
+        cr_assert_lt(convoy_now_us(), until_us, "its thread runs on");
+        nanosleep(&tick, NULL);
+    }
+    cr_expect_eq(access(xid_file, F_OK), 0);
 }
