@@ -33,8 +33,9 @@ static const struct {
         {"device_checks_total", "counter",
          "Checks of whether a device computes as it did and holds what it was given."},
     [CONVOY_FAMILY_CUDA_CALLS] = {"cuda_calls_total", "counter", "Calls of CUDA's runtime, by name."},
-    [CONVOY_FAMILY_DEVICE_MEMORY] = {"device_memory_bytes", "gauge",
-                                     "Memory of the device after a model was last loaded, unloaded or tuned."},
+    [CONVOY_FAMILY_DEVICE_MEMORY] =
+        {"device_memory_bytes", "gauge",
+         "Memory of the device after a model was last loaded, unloaded or tuned."},
     [CONVOY_FAMILY_WEIGHT_BYTES] = {"weight_bytes", "gauge", "Weights resident on the device."},
     [CONVOY_FAMILY_MODEL_READY] = {"model_ready", "gauge", "1 when the model answers, 0 when it does not."},
     [CONVOY_FAMILY_MODEL_FAILURES] = {"model_failures_total", "counter",
