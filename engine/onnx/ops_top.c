@@ -64,7 +64,7 @@ static int read_arg(struct onnx_importer *importer)
 {
     struct convoy_top top = {.places = true, .smallest = strcmp(importer->op, "ArgMin") == 0};
     int64_t keep_dims, last;
-    int tensor, result;
+    int tensor, result = -1;
     int status = read_input(importer, 0, &tensor, &top);
     if (status == 0)
         status = onnx_attribute_int(importer, "keepdims", 1, &keep_dims);

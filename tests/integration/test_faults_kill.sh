@@ -5,7 +5,8 @@
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
 
-sockets() { find "/proc/$1/fd" -lname 'socket:*' -printf '%f ' 2>/dev/null; }
+# The control socket is held once more, under a high number (engine/worker/hold_last.h), which is the same socket.
+sockets() { find "/proc/$1/fd" -lname 'socket:*' -printf '%f %l\n' 2>/dev/null; }
 
 kills=3 apart=3
 [ "${CONVOY_WHOLE:-0}" = 0 ] || kills=11 apart=5
@@ -16,7 +17,7 @@ for ((i = 0; i < kills; i++)); do
   sleep $apart
   pid=$(worker)
   # Standard error is the test's own, which may be a socket.
-  [ "$(sockets "$pid" | tr ' ' '\n' | grep -cvxE '1|2|')" = 2 ] || fail "the worker holds sockets $(sockets "$pid")"
+  [ "$(sockets "$pid" | grep -vE '^[12] ' | cut -d ' ' -f 2 | sort -u | wc -l)" = 2 ] || fail "the worker holds sockets $(sockets "$pid")"
   kill -KILL "$pid"
 done
 loaded kills
