@@ -63,7 +63,7 @@ static int emit_top(struct onnx_importer *importer, int tensor, int64_t count, c
 static int read_arg(struct onnx_importer *importer)
 {
     struct convoy_top top = {.places = true, .smallest = strcmp(importer->op, "ArgMin") == 0};
-    int64_t keep_dims, last;
+    int64_t keep_dims = 1, last = 0;
     int tensor, result = -1;
     int status = read_input(importer, 0, &tensor, &top);
     if (status == 0)
@@ -99,8 +99,8 @@ static int read_count(struct onnx_importer *importer, int64_t length, int64_t *c
 static int read_top_k(struct onnx_importer *importer)
 {
     struct convoy_top top = {0};
-    int64_t largest, count;
-    int tensor, result;
+    int64_t largest = 1, count = 0;
+    int tensor, result = -1;
     int status = read_input(importer, -1, &tensor, &top);
     if (status == 0)
         status = read_count(importer, importer->graph->tensors[tensor].shape.dims[top.axis], &count);
