@@ -46,6 +46,12 @@ static int reorder(const struct convoy_cpu_constants *constants, const struct co
     return convoy_cpu_check(status, error, node, "reorder the weights");
 }
 
+/* Of the data of a constant. */
+static size_t bytes_of(const dnnl_memory_desc_t *to)
+{
+    return (dnnl_memory_desc_get_size(to) + 63) / 64 * 64;
+}
+
 int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float *source,
                              const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const char *node,
                              const void **data, struct convoy_error *error)
@@ -58,7 +64,7 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
             return 0;
         }
     }
-    size_t bytes = (dnnl_memory_desc_get_size(to) + 63) / 64 * 64;
+    size_t bytes = bytes_of(to);
     if (constants->count == constants->capacity) {
         int capacity = constants->capacity == 0 ? 32 : constants->capacity * 2;
         void *entries = realloc(constants->entries, (size_t)capacity * sizeof(constants->entries[0]));
@@ -77,7 +83,7 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
     } else {
         int failed = reorder(constants, entry, node, error);
         if (failed) {
-            free(entry->data);
+            convoy_cpu_free(entry->data, bytes);
             return failed;
         }
     }
@@ -131,7 +137,7 @@ int convoy_cpu_constants_verify(struct convoy_cpu_constants *constants, int64_t 
 void convoy_cpu_constants_free(struct convoy_cpu_constants *constants)
 {
     for (int i = 0; i < constants->count; i++)
-        free(constants->entries[i].data);
+        convoy_cpu_free(constants->entries[i].data, bytes_of(&constants->entries[i].to));
     free(constants->entries);
     constants->entries = NULL;
     constants->count = constants->capacity = 0;

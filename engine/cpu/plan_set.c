@@ -3,7 +3,6 @@
 #include "engine/cpu/memory.h"
 #include "engine/cpu/openmp.h"
 
-#include <stdlib.h>
 
 int convoy_cpu_plan_set_add(struct convoy_cpu_plan_set *set, const struct convoy_cpu_source *source,
                             int64_t rows, int threads, struct convoy_error *error)
@@ -33,8 +32,8 @@ int convoy_cpu_plan_set_finish(struct convoy_cpu_plan_set *set, dnnl_engine_t en
         scratch = set->buckets[i].scratch_bytes > scratch ? set->buckets[i].scratch_bytes : scratch;
     }
     scratch = (scratch + 63) / 64 * 64;
-    set->arena = convoy_cpu_allocate(arena);
-    set->scratch = convoy_cpu_allocate(scratch);
+    set->arena = convoy_cpu_allocate(set->arena_bytes = arena);
+    set->scratch = convoy_cpu_allocate(set->scratch_bytes = scratch);
     if (set->arena == NULL || set->scratch == NULL)
         return convoy_cpu_no_memory(error, "input", "activations", arena + scratch);
     for (int i = 0; i < set->bucket_count; i++) {
@@ -63,6 +62,6 @@ void convoy_cpu_plan_set_free(struct convoy_cpu_plan_set *set)
         convoy_cpu_plan_free(&set->buckets[i]);
     if (set->own_stream)
         dnnl_stream_destroy(set->stream);
-    free(set->arena);
-    free(set->scratch);
+    convoy_cpu_free(set->arena, set->arena_bytes);
+    convoy_cpu_free(set->scratch, set->scratch_bytes);
 }

@@ -13,6 +13,7 @@ struct convoy_cpu_plan_set {
     int bucket_count;
     struct convoy_cpu_plan buckets[CONVOY_CPU_MAX_BUCKETS]; /* by rising rows */
     void *arena, *scratch;
+    size_t arena_bytes, scratch_bytes;
 };
 
 /* What plans are made from; all borrowed. */

@@ -38,6 +38,24 @@ Test(memory, large_memory_has_huge_pages_small_has_not)
                      (void *)memory);
         memset(memory, 1, sizes[i]);
         cr_assert_eq(asked_for_huge_pages(memory), large, "%zu bytes", sizes[i]);
-        free(memory);
+        convoy_cpu_free(memory, sizes[i]);
     }
+    convoy_cpu_free(NULL, 64);
+    convoy_cpu_free(NULL, 9 << 20);
+}
+
+/* Else malloc could give that memory to others. */
+Test(memory, what_has_huge_pages_goes_back_to_the_kernel)
+{
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip("it keeps what is freed for a while");
+#endif
+    free(malloc((size_t)24 << 20)); /* from now on malloc keeps smaller ones, too */
+    size_t bytes = (size_t)3 << 20;
+    char *memory = convoy_cpu_allocate(bytes);
+    cr_assert_not_null(memory);
+    memset(memory, 1, bytes);
+    cr_assert(asked_for_huge_pages(memory));
+    convoy_cpu_free(memory, bytes);
+    cr_assert_not(asked_for_huge_pages(memory));
 }
