@@ -3,7 +3,6 @@
 #include "engine/cpu/memory.h"
 #include "engine/cpu/openmp.h"
 
-
 int convoy_cpu_plan_set_add(struct convoy_cpu_plan_set *set, const struct convoy_cpu_source *source,
                             int64_t rows, int threads, struct convoy_error *error)
 {
