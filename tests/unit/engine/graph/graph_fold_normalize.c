@@ -19,25 +19,6 @@ struct written {
     int scale_axis;      /* along which they vary */
 };
 
-/* As the importer writes ReduceMean: a pool between two reshapes. */
-static int mean(struct convoy_graph *graph, int x, int axis, int axis_end)
-{
-    struct convoy_shape shape = graph->tensors[x].shape, kept = shape;
-    int64_t parts[3] = {1, 1, 1};
-    for (int i = 1; i < shape.rank; i++) {
-        parts[i < axis ? 0 : i < axis_end ? 1 : 2] *= shape.dims[i];
-        kept.dims[i] = i >= axis && i < axis_end ? 1 : shape.dims[i];
-    }
-    int image = activation(graph, DIMS(1, parts[0], parts[1], parts[2]));
-    int pooled = activation(graph, DIMS(1, parts[0], 1, parts[2]));
-    int result = convoy_graph_add_tensor(graph, "mean", &kept, NULL);
-    node(graph, CONVOY_OP_RESHAPE, x, -1, -1, image);
-    node(graph, CONVOY_OP_POOL, image, -1, -1, pooled)->pool = (struct convoy_pool){
-        .kind = CONVOY_POOL_AVERAGE, .window = {parts[1], 1}, .stride = {1, 1}, .dilation = {1, 1}};
-    node(graph, CONVOY_OP_RESHAPE, pooled, -1, -1, result);
-    return result;
-}
-
 static int along(struct convoy_graph *graph, const struct written *w)
 {
     int64_t dims[4] = {1, 1, 1, 1};
