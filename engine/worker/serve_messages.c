@@ -99,9 +99,9 @@ void convoy_worker_memory_turn(struct convoy_worker *worker)
 
 int convoy_worker_memory_wait_ms(const struct convoy_worker *worker)
 {
-    uint64_t now_us = convoy_now_us();
     if (worker->memory_us == 0)
         return -1;
+    uint64_t now_us = convoy_now_us();
     return worker->memory_us > now_us ? (int)((worker->memory_us - now_us) / 1000) + 1 : 0;
 }
 
