@@ -5,8 +5,9 @@
 /* Keeps a copy of the socket fd under a number above all others of this process. When the last thread has run
  * its last instruction Linux closes descriptors from the lowest number up, and lets go of the files in the
  * opposite order: so the other end of fd reads its end before a driver begins to take down what the process
- * had opened, which takes hundreds of milliseconds. (H100, Linux 6.18: 1 to 4 ms after SIGKILL, and the
- * process was gone after 140 to 240.) Where that fails or the order is another, the end is read later. */
+ * had opened, which takes hundreds of milliseconds. (H100, Linux 6.18, a process
+ * with PyTorch: 1 to 4 ms after SIGKILL, and it was gone after 140 to 240.) Where that fails or the order is
+ * another, the end is read later. */
 void convoy_worker_hold_last(int fd);
 
 #endif
