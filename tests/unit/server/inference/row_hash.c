@@ -100,13 +100,13 @@ Test(row_hash, depends_on_every_byte_on_the_rest_and_on_the_key)
     cr_assert_neq(convoy_row_hash(&key, 1, row, sizeof row), hash, "two keys are alike");
 }
 
-/* Rows that differ in one byte only, or by the prime: over the highest bits and over the lowest. Of 4096 into
- * 256 chains 16 fall into one on average; 80 are too many for any 2-universal hash in as good as all keys,
- * and for a bad one there are hundreds. */
-Test(row_hash, spreads_rows_that_are_alike)
+/* The greatest number of 4096 rows that are alike in one of 256 chains, under the key of now: by the highest
+ * bits of the hash and by the lowest. 16 fall into one on average. */
+static unsigned longest_chain(void)
 {
-    static unsigned highest[256], lowest[256];
+    unsigned highest[256] = {0}, lowest[256] = {0}, longest = 0;
     uint8_t row[784];
+
     memset(row, 0xFF, sizeof row);
     for (uint32_t i = 0; i < 4096; i++) {
         uint32_t number = i << 8;
@@ -115,6 +115,24 @@ Test(row_hash, spreads_rows_that_are_alike)
         highest[hash >> 56]++;
         lowest[hash & 255]++;
     }
-    for (int i = 0; i < 256; i++)
-        cr_assert(highest[i] < 80 && lowest[i] < 80, "%u and %u in one chain", highest[i], lowest[i]);
+    for (int i = 0; i < 256; i++) {
+        longest = highest[i] > longest ? highest[i] : longest;
+        longest = lowest[i] > longest ? lowest[i] : longest;
+    }
+    return longest;
+}
+
+/* A universal hash promises short chains for most keys, not for each: these rows are in arithmetic
+ * progression, so their hashes are, too, and a step near a fraction with a small denominator fills few
+ * chains. A chain of 80 came with 94 of 20,000 keys. A bad hash has hundreds in one chain under every key. */
+Test(row_hash, spreads_rows_that_are_alike)
+{
+    enum { KEYS = 31 };
+    unsigned keys_with_long_chains = 0;
+
+    for (int i = 0; i < KEYS; i++) {
+        make_key();
+        keys_with_long_chains += longest_chain() >= 80;
+    }
+    cr_assert(keys_with_long_chains <= KEYS / 2, "%u of %d keys", keys_with_long_chains, KEYS);
 }
