@@ -11,6 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Landlock refuses a file to this process that its user may read (engine/worker/confine_files.h):
+ * faccessat(2) tells of the user and its capabilities alone. */
+static bool is_confined_from(const char *path, int code)
+{
+    return code == EACCES && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0;
+}
+
 /* Opens a regular file. O_NONBLOCK: a FIFO put there must not hang the reader before fstat() can refuse it.
  */
 static int open_regular(const char *path, int flags, struct stat *info, const char *shown,
@@ -19,8 +26,16 @@ static int open_regular(const char *path, int flags, struct stat *info, const ch
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (file < 0) {
         char reason[CONVOY_REASON_BYTES];
+        int why = errno;
         int code = errno == ENOENT || errno == ENOTDIR ? -ENOENT : errno == ENOMEM ? -ENOMEM : -EIO;
-        return convoy_fail(error, code, "%.200s cannot be opened: %s", shown, convoy_reason(errno, reason));
+        if (is_confined_from(path, why))
+            return convoy_fail(
+                error, code,
+                "%.200s cannot be opened: it lies, perhaps by a link, outside of what the models' "
+                "folder held when this worker started, and a worker may read nothing else: name "
+                "its folder in worker.readable",
+                shown);
+        return convoy_fail(error, code, "%.200s cannot be opened: %s", shown, convoy_reason(why, reason));
     }
     if (fstat(file, info) != 0 || !S_ISREG(info->st_mode)) {
         close(file);

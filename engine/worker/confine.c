@@ -1,13 +1,14 @@
 #include "engine/worker/confine.h"
 
 #include "engine/base/hide_memory.h"
+#include "engine/worker/own_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -19,6 +20,10 @@
 static const int network[] = {SCMP_SYS(socket),  SCMP_SYS(socketpair), SCMP_SYS(connect),
                               SCMP_SYS(bind),    SCMP_SYS(listen),     SCMP_SYS(accept),
                               SCMP_SYS(accept4), SCMP_SYS(sendmsg),    SCMP_SYS(sendmmsg)};
+
+#define FCHMODAT2     452
+#define SETXATTRAT    463
+#define REMOVEXATTRAT 466
 
 /* clone() is below, clone3() too. */
 static const int processes[] = {SCMP_SYS(fork),
@@ -86,6 +91,30 @@ static const int administration[] = {SCMP_SYS(mount),
                                      SCMP_SYS(sethostname),
                                      SCMP_SYS(setdomainname)};
 
+/* Landlock refuses to open a file, and minds none of these. fchmodat2() and setxattrat() came with Linux 6.6
+ * and 6.13; their numbers are those of all machines. */
+static const int attributes[] = {SCMP_SYS(chmod),
+                                 SCMP_SYS(fchmod),
+                                 SCMP_SYS(fchmodat),
+                                 SCMP_SYS(chown),
+                                 SCMP_SYS(lchown),
+                                 SCMP_SYS(fchown),
+                                 SCMP_SYS(fchownat),
+                                 SCMP_SYS(setxattr),
+                                 SCMP_SYS(lsetxattr),
+                                 SCMP_SYS(fsetxattr),
+                                 SCMP_SYS(removexattr),
+                                 SCMP_SYS(lremovexattr),
+                                 SCMP_SYS(fremovexattr),
+                                 SCMP_SYS(utime),
+                                 SCMP_SYS(utimes),
+                                 SCMP_SYS(futimesat),
+                                 SCMP_SYS(utimensat),
+                                 SCMP_SYS(truncate),
+                                 FCHMODAT2,
+                                 SETXATTRAT,
+                                 REMOVEXATTRAT};
+
 /* A call is refused when its argument compares like that. */
 struct bounded {
     int call;
@@ -130,7 +159,24 @@ static int refuse_bounded(scmp_filter_ctx filter)
     return code;
 }
 
-static int add_rules(scmp_filter_ctx filter)
+/* Opening a file to read it must not empty it, which Landlock before version 3 does not see. openat2() has
+ * its flags in memory, where a filter cannot look; programs take openat() where it is not. */
+static int refuse_attributes(scmp_filter_ctx filter)
+{
+    const scmp_datum_t flags = O_TRUNC | O_ACCMODE;
+    int code = refuse(filter, attributes, sizeof attributes / sizeof attributes[0]);
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(open), 1,
+                                SCMP_A1(SCMP_CMP_MASKED_EQ, flags, O_TRUNC | O_RDONLY));
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(openat), 1,
+                                SCMP_A2(SCMP_CMP_MASKED_EQ, flags, O_TRUNC | O_RDONLY));
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 0);
+    return code;
+}
+
+static int add_rules(scmp_filter_ctx filter, bool files)
 {
     int code = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     if (code == 0)
@@ -141,6 +187,8 @@ static int add_rules(scmp_filter_ctx filter)
         code = refuse(filter, administration, sizeof administration / sizeof administration[0]);
     if (code == 0)
         code = refuse_bounded(filter);
+    if (code == 0 && files)
+        code = refuse_attributes(filter);
     /* Its flags lie in memory, where a filter cannot look. The C library takes clone() where there is none.
      */
     if (code == 0)
@@ -148,39 +196,54 @@ static int add_rules(scmp_filter_ctx filter)
     return code;
 }
 
-/* Capabilities belong to a thread; those that are made later have what their maker has. */
-static void drop_capabilities(void)
+const char *const convoy_confine_files_texts[] = {
+    [CONVOY_FILES_AUTO] = "auto", [CONVOY_FILES_ON] = "on", [CONVOY_FILES_OFF] = "off", NULL};
+
+int convoy_worker_confine_early(struct convoy_worker_confinement *confinement, struct convoy_error *error)
 {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct have[_LINUX_CAPABILITY_U32S_3];
-    const uint32_t keep = 1u << CAP_DAC_READ_SEARCH | 1u << CAP_IPC_LOCK; /* both below 32 */
-    if (syscall(SYS_capget, &header, have) != 0)
+    if (!confinement->sandbox && confinement->user == NULL)
+        return 0;
+    int code = convoy_worker_take_own_user(confinement->user, &confinement->folders.write, error);
+    if (code == 0)
+        confinement->same_user = *error;
+    if (confinement->sandbox)
+        convoy_hide_memory();
+    return code;
+}
+
+void convoy_worker_confine_before(struct convoy_worker_confinement *confinement, const char *backend)
+{
+    bool wanted = confinement->files == CONVOY_FILES_ON ||
+                  (confinement->files == CONVOY_FILES_AUTO && strcmp(backend, "cuda") != 0);
+    confinement->any_file.message[0] = '\0';
+    if (!confinement->sandbox || !wanted || confinement->landlock > 0)
         return;
-    for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-        const uint32_t left = i == 0 ? keep : 0;
-        have[i].effective &= left;
-        have[i].permitted &= left;
-        have[i].inheritable &= left;
-    }
-    syscall(SYS_capset, &header, have);
+    int abi = convoy_worker_confine_files(&confinement->folders, &confinement->any_file);
+    confinement->landlock = abi > 0 ? abi : 0;
 }
 
-void convoy_worker_confine_early(void)
-{
-    convoy_hide_memory();
-    drop_capabilities();
-}
-
-int convoy_worker_confine(struct convoy_error *error)
+int convoy_worker_confine(const struct convoy_worker_confinement *confinement, struct convoy_error *error)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return convoy_fail(error, -errno, "the worker cannot give up new privileges: %s", strerror(errno));
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (filter == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the filter of system calls");
-    int code = add_rules(filter);
+    int code = add_rules(filter, confinement->landlock > 0);
     if (code == 0)
         code = seccomp_load(filter);
     seccomp_release(filter);
     return code == 0 ? 0 : convoy_fail(error, code, "system calls cannot be filtered: %s", strerror(-code));
+}
+
+void convoy_worker_confined_text(const struct convoy_worker_confinement *confinement,
+                                 char text[CONVOY_CONFINED_BYTES])
+{
+    char files[CONVOY_ERROR_BYTES + 32] = "any file";
+    if (confinement->landlock > 0)
+        snprintf(files, sizeof files, "no files but its own (Landlock %d)", confinement->landlock);
+    else if (confinement->any_file.message[0] != '\0')
+        snprintf(files, sizeof files, "any file: %s", confinement->any_file.message);
+    snprintf(text, CONVOY_CONFINED_BYTES, "%s; user %u%s%s", files, (unsigned)geteuid(),
+             confinement->same_user.message[0] != '\0' ? ": " : "", confinement->same_user.message);
 }

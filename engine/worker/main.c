@@ -16,7 +16,8 @@ static const char usage[] =
     "      cannot be served. Exit status 0 if it can. The last three are what the model's\n"
     "      config.json says of its input.\n"
     "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
-    "      [--tune on|off|force] [--sandbox on|off] [--files on|off] [--canary-ms MS]\n"
+    "      [--tune on|off|force] [--sandbox on|off] [--confine-files auto|on|off]\n"
+    "      [--read FOLDER]... [--user UID:GID[,GID...]] [--files on|off] [--canary-ms MS]\n"
     "      [--orphan-ms MS] [--spare]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
     "  convoy-worker --version\n";
@@ -30,6 +31,9 @@ static const struct option options[] = {{"check", required_argument, NULL, 'c'},
                                         {"cache-dir", required_argument, NULL, 'k'},
                                         {"tune", required_argument, NULL, 't'},
                                         {"sandbox", required_argument, NULL, 'z'},
+                                        {"confine-files", required_argument, NULL, 'g'},
+                                        {"read", required_argument, NULL, 'r'},
+                                        {"user", required_argument, NULL, 'u'},
                                         {"files", required_argument, NULL, 'f'},
                                         {"canary-ms", required_argument, NULL, 'i'},
                                         {"orphan-ms", required_argument, NULL, 'o'},
@@ -67,6 +71,24 @@ static int on_or_off(const char *text)
     return strcmp(text, "on") == 0 ? 1 : strcmp(text, "off") == 0 ? 0 : -1;
 }
 
+/* A value of enum convoy_confine_files; -1 when text is none. */
+static int confine_files_of(const char *text)
+{
+    for (int i = 0; convoy_confine_files_texts[i] != NULL; i++)
+        if (strcmp(convoy_confine_files_texts[i], text) == 0)
+            return i;
+    return -1;
+}
+
+/* False when there are too many. */
+static bool add_folder(struct convoy_worker_folders *folders, const char *folder)
+{
+    if (folders->count == CONVOY_MOST_FOLDERS)
+        return false;
+    folders->read[folders->count++] = folder;
+    return true;
+}
+
 /* A decimal number up to most; -1 when text is none. */
 static long small_number(const char *text, long most)
 {
@@ -81,8 +103,9 @@ int main(int argc, char **argv)
     const char *cache_dir = NULL;
     long device = 0, streams = 1, canary_ms = 0, orphan_ms = 0;
     struct convoy_worker_check_input input = {0};
-    bool spare = false;
-    int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1, files = 1;
+    struct convoy_worker_confinement confinement = {0};
+    bool spare = false, sound = true;
+    int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1, files = 1, confine = CONVOY_FILES_AUTO;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'c':
@@ -108,6 +131,15 @@ int main(int argc, char **argv)
             break;
         case 'z':
             sandbox = on_or_off(optarg);
+            break;
+        case 'g':
+            confine = confine_files_of(optarg);
+            break;
+        case 'r':
+            sound = sound && add_folder(&confinement.folders, optarg);
+            break;
+        case 'u':
+            confinement.user = optarg;
             break;
         case 'f':
             files = on_or_off(optarg);
@@ -140,16 +172,17 @@ int main(int argc, char **argv)
             return usage_error();
         }
     }
-    if (optind != argc || device < 0 || streams < 1 || tune < 0 || sandbox < 0 || files < 0 ||
-        canary_ms < 0 || orphan_ms < 0 || input.height < 0 || input.width < 0 ||
+    if (optind != argc || device < 0 || streams < 1 || tune < 0 || sandbox < 0 || files < 0 || confine < 0 ||
+        !sound || canary_ms < 0 || orphan_ms < 0 || input.height < 0 || input.width < 0 ||
         (check != NULL) == (serve != 0))
         return usage_error();
+    confinement.sandbox = sandbox == 1;
+    confinement.files = (enum convoy_confine_files)confine;
+    confinement.folders.write = cache_dir;
     if (check != NULL)
-        return convoy_worker_check(backend, check, &input);
-    struct convoy_open_options options = {.streams = (uint32_t)streams,
-                                          .cache_dir = cache_dir,
-                                          .tune = (enum convoy_tuning)tune,
-                                          .pixels_only = files == 0};
-    return convoy_worker_serve(backend, (uint32_t)device, sandbox == 1, (uint32_t)canary_ms,
+        return convoy_worker_check(backend, check, &input, &confinement);
+    struct convoy_open_options options = {
+        .streams = (uint32_t)streams, .tune = (enum convoy_tuning)tune, .pixels_only = files == 0};
+    return convoy_worker_serve(backend, (uint32_t)device, &confinement, (uint32_t)canary_ms,
                                (uint32_t)orphan_ms, spare, &options);
 }

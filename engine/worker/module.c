@@ -76,8 +76,11 @@ static int load_module(const char *backend, const struct convoy_backend **table,
 }
 
 static int open_one(const char *backend, uint32_t index, const struct convoy_open_options *options,
-                    struct convoy_worker_device *device, struct convoy_error *error)
+                    struct convoy_worker_confinement *confinement, struct convoy_worker_device *device,
+                    struct convoy_error *error)
 {
+    if (confinement != NULL)
+        convoy_worker_confine_before(confinement, backend);
     int code = load_module(backend, &device->backend, error);
     if (code != 0)
         return code;
@@ -85,6 +88,7 @@ static int open_one(const char *backend, uint32_t index, const struct convoy_ope
 }
 
 int convoy_worker_open_device(const char *backend, uint32_t index, const struct convoy_open_options *options,
+                              struct convoy_worker_confinement *confinement,
                               struct convoy_worker_device *device, struct convoy_error *notice,
                               struct convoy_error *error)
 {
@@ -92,10 +96,10 @@ int convoy_worker_open_device(const char *backend, uint32_t index, const struct 
     if (notice != NULL)
         notice->message[0] = '\0';
     if (strcmp(backend, "auto") != 0)
-        return open_one(backend, index, options, device, error);
-    if (open_one("cuda", index, options, device, notice) == 0)
+        return open_one(backend, index, options, confinement, device, error);
+    if (open_one("cuda", index, options, confinement, device, notice) == 0)
         return 0;
-    return open_one("cpu", index, options, device, error);
+    return open_one("cpu", index, options, confinement, device, error);
 }
 
 void convoy_worker_close_device(struct convoy_worker_device *device)

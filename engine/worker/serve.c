@@ -338,14 +338,17 @@ static void queue_command(void *context, cJSON *json)
 
 /* A worker that cannot be confined serves all the same, and says so: the front decides whom it trusts, and an
  * old kernel is no reason not to serve. */
-static void confine(struct convoy_worker *worker)
+static void confine(struct convoy_worker *worker, const struct convoy_worker_confinement *confinement)
 {
     struct convoy_error error;
-    if (convoy_worker_confine(&error) == 0)
+    char text[CONVOY_CONFINED_BYTES];
+    convoy_worker_confined_text(confinement, text);
+    if (convoy_worker_confine(confinement, &error) == 0)
         convoy_control_log(&worker->control, "info",
-                           "confined: no sockets, no processes, no other process's memory or signals");
+                           "confined: no sockets, no processes, no other process's memory or signals; %s",
+                           text);
     else
-        convoy_control_log(&worker->control, "warning", "not confined: %s", error.message);
+        convoy_control_log(&worker->control, "warning", "not confined: %s; %s", error.message, text);
 }
 
 /* Whether no front has read what this worker sends for that long. A worker that is kept over a restart of the
@@ -362,8 +365,18 @@ static bool is_orphan(uint64_t limit_us, uint64_t now_us, bool *reads)
     return now_us - read_us > limit_us;
 }
 
-int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
-                        uint32_t orphan_ms, bool spare, const struct convoy_open_options *options)
+static int refuse(struct convoy_worker *worker, const struct convoy_error *error)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "lost");
+    cJSON_AddStringToObject(message, "reason", error->message);
+    convoy_control_send(&worker->control, message);
+    return CONVOY_EXIT_NO_DEVICE;
+}
+
+int convoy_worker_serve(const char *backend, uint32_t device_index,
+                        struct convoy_worker_confinement *confinement, uint32_t canary_ms, uint32_t orphan_ms,
+                        bool spare, const struct convoy_open_options *options)
 {
     static struct convoy_worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
@@ -383,22 +396,17 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    if (sandbox)
-        convoy_worker_confine_early();
+    int early = convoy_worker_confine_early(confinement, &error);
+    with_callbacks.cache_dir = confinement->folders.write;
     if (spare)
         convoy_worker_begin_spare(&worker);
     with_callbacks.opened = spare ? convoy_worker_wait_as_spare : NULL;
     worker.cores = convoy_cores(); /* before confinement */
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     convoy_worker_hold_last(CONVOY_FD_CONTROL);
-    if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
-        0) {
-        cJSON *message = cJSON_CreateObject();
-        cJSON_AddStringToObject(message, "type", "lost");
-        cJSON_AddStringToObject(message, "reason", error.message);
-        convoy_control_send(&worker.control, message);
-        return CONVOY_EXIT_NO_DEVICE;
-    }
+    if (early != 0 || convoy_worker_open_device(backend, device_index, &with_callbacks, confinement,
+                                                &worker.device, &notice, &error) != 0)
+        return refuse(&worker, &error);
     convoy_worker_wait_as_spare(&worker, NULL); /* where the backend did not */
     if (notice.message[0] != '\0')
         convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
@@ -411,8 +419,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_DOORBELL, &error);
     if (!failed && worker.wake_fd < 0)
         failed = convoy_fail(&error, worker.wake_fd, "cannot make an eventfd: %s", strerror(-worker.wake_fd));
-    if (!failed && sandbox)
-        confine(&worker);
+    if (!failed && confinement->sandbox)
+        confine(&worker, confinement);
     if (!failed && (failed = -pthread_create(&thread, NULL, compute, &worker)) != 0)
         convoy_fail(&error, failed, "the worker cannot start its compute thread: %s", strerror(-failed));
     if (failed)

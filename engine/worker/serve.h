@@ -10,16 +10,19 @@
 #define CONVOY_ENGINE_WORKER_SERVE_H
 
 #include "engine/backend.h"
+#include "engine/worker/confine.h"
 
 enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4, CONVOY_EXIT_WRONG = 5 };
 
 /* Serves until the front closes the control socket. Returns the exit status; the process may also end inside.
- * The descriptors are those of engine/ipc/channel.h. Reads only streams, cache_dir and tune of options.
- * sandbox: confined (engine/worker/confine.h) before it reads a model. canary_ms: the rest between two checks
+ * The descriptors are those of engine/ipc/channel.h. Reads only streams, tune and pixels_only of options; the
+ * cache's folder is confinement->folders.write. confinement: of what the worker is confined before it reads a
+ * model; it must live as long as the process. canary_ms: the rest between two checks
  * of the device in idle time; 0: it is checked only when a model was loaded. orphan_ms: ends, too, when no
  * front has read its messages for so long; 0: it does not mind. spare: opens its device, then waits, without
  * HELLO, until the front writes to the control socket. */
-int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
-                        uint32_t orphan_ms, bool spare, const struct convoy_open_options *options);
+int convoy_worker_serve(const char *backend, uint32_t device_index,
+                        struct convoy_worker_confinement *confinement, uint32_t canary_ms, uint32_t orphan_ms,
+                        bool spare, const struct convoy_open_options *options);
 
 #endif

@@ -1,7 +1,6 @@
 #include "server/config/config.h"
 
 #include "engine/base/json.h"
-#include "engine/ipc/channel.h"
 #include "server/config/config_search.h"
 #include "server/config/model_name.h"
 
@@ -11,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY_MS     86400000u
-#define HOUR_MS    3600000u
-#define LEAST_SLOT 4096u /* bytes: a page */
+#define DAY_MS  86400000u
+#define HOUR_MS 3600000u
 
 #define LEAST_POLL_MS 50u
 
@@ -57,13 +55,7 @@ struct convoy_config *convoy_config_default(void)
     config->ready_grace_ms = 2000;
     config->repository.control = CONVOY_CONTROL_NONE;
     config->repository.poll_ms = 2000;
-    config->worker.streams = 3;
-    config->worker.slots = 8;
-    config->worker.hang_timeout_ms = 2000;
-    config->worker.sandbox = true;
-    config->worker.canary_ms = 10000;
-    config->worker.orphan_ms = 60000;
-    config->worker.spares = 1;
+    config->worker = convoy_worker_config_default;
     config->tune = CONVOY_TUNE_ON;
     config->web.enabled = true;
     config->tracing.sample = 0.01;
@@ -92,6 +84,7 @@ void convoy_config_free(struct convoy_config *config)
     convoy_shared_memory_config_clear(&config->shared_memory);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
+    convoy_worker_config_clear(&config->worker);
     convoy_access_config_free(&config->access);
     convoy_proxy_config_clear(&config->http.proxy);
     free(config);
@@ -320,40 +313,6 @@ static int read_repository(const struct convoy_json *root, struct convoy_config 
     return 0;
 }
 
-static int read_worker(const struct convoy_json *root, struct convoy_config *config,
-                       struct convoy_error *error)
-{
-    static const char *const known[] = {"streams",   "slots",     "hang_timeout_ms", "slot_bytes", "sandbox",
-                                        "canary_ms", "orphan_ms", "per_model",       "spares",     NULL};
-    struct convoy_json worker;
-    int result;
-    if ((result = convoy_json_object(root, "worker", &worker, error)) < 0 ||
-        (result = convoy_json_known(&worker, known, error)) < 0 ||
-        (result = convoy_json_uint32(&worker, "streams", 1, 16, &config->worker.streams, error)) < 0 ||
-        (result = convoy_json_uint32(&worker, "slots", 1, CONVOY_MAX_SLOTS, &config->worker.slots, error)) <
-            0 ||
-        /* A worker sends a heartbeat every 100 ms: with less than a few of them a healthy one would count as
-           hung. */
-        (result = convoy_json_uint32(&worker, "hang_timeout_ms", 500, HOUR_MS,
-                                     &config->worker.hang_timeout_ms, error)) < 0 ||
-        (result = convoy_json_bool(&worker, "sandbox", &config->worker.sandbox, error)) < 0 ||
-        (result = convoy_json_uint32(&worker, "spares", 0, CONVOY_MOST_SPARES, &config->worker.spares,
-                                     error)) < 0 ||
-        (result = convoy_json_bool(&worker, "per_model", &config->worker.per_model, error)) < 0 ||
-        (result = convoy_json_uint32(&worker, "canary_ms", 0, HOUR_MS, &config->worker.canary_ms, error)) <
-            0 ||
-        (result = convoy_json_uint32(&worker, "orphan_ms", 0, HOUR_MS, &config->worker.orphan_ms, error)) <
-            0 ||
-        (result = convoy_json_uint64(&worker, "slot_bytes", 0, CONVOY_SLOT_MAX_BYTES,
-                                     &config->worker.slot_bytes, error)) < 0)
-        return result;
-    if (config->worker.slot_bytes != 0 && config->worker.slot_bytes < LEAST_SLOT)
-        return convoy_fail(
-            error, -EINVAL, "%s: worker.slot_bytes must be 0 (automatic) or from %u to %u, found %llu",
-            root->file, LEAST_SLOT, CONVOY_SLOT_MAX_BYTES, (unsigned long long)config->worker.slot_bytes);
-    return 0;
-}
-
 static const char *const keys[] = {"listen",
                                    "listen_mode",
                                    "health_listen",
@@ -403,7 +362,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||
         (result = read_repository(root, config, error)) < 0 ||
-        (result = read_worker(root, config, error)) < 0 ||
+        (result = convoy_worker_config_read(root, &config->worker, error)) < 0 ||
         (result = convoy_access_config_read(root, &config->access, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_ms", 1, HOUR_MS, &config->timeout_ms, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_max_ms", 1, HOUR_MS, &config->timeout_max_ms, error)) <

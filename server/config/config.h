@@ -18,6 +18,7 @@
 #include "server/config/tls_config.h"
 #include "server/config/tracing_config.h"
 #include "server/config/web_config.h"
+#include "server/config/worker_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,8 +71,6 @@ struct convoy_batching {
     uint32_t weight;       /* of the model's share of the device while other models wait, too */
 };
 
-#define CONVOY_MOST_SPARES 4 /* of a worker */
-
 /* Member names are the keys. Strings belong to the configuration. */
 struct convoy_config {
     char *file; /* what was read; NULL when the built-in values hold */
@@ -115,16 +114,7 @@ struct convoy_config {
         uint64_t bytes; /* 0: no cache */
     } response_cache;
     uint32_t timeout_ms, timeout_max_ms, drain_ms, drain_timeout_ms, ready_grace_ms;
-    struct {
-        uint32_t streams, slots;
-        uint32_t hang_timeout_ms;
-        uint64_t slot_bytes; /* 0: by the largest model, see docs/configuration.md */
-        bool sandbox;        /* workers are confined */
-        uint32_t canary_ms;  /* of rest between checks of an idle device; 0: none */
-        uint32_t orphan_ms;  /* that workers live on after the daemon, under a service manager; 0: not */
-        uint32_t spares;     /* processes that wait to take the place of a GPU's worker */
-        bool per_model;      /* a worker for each model of a device, and not one for all */
-    } worker;
+    struct convoy_worker_config worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;
     struct convoy_shared_memory_config shared_memory;

@@ -1,9 +1,9 @@
 #include "server/config/shared_memory_config.h"
 
 #include "engine/base/json.h"
+#include "server/config/user.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,25 +62,6 @@ bool convoy_shared_memory_config_takes(const struct convoy_shared_memory_config 
     return strncmp(key, prefix, strlen(prefix)) == 0;
 }
 
-static int find_user(const char *text, uid_t *uid, struct convoy_error *error)
-{
-    char *end;
-    errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    bool digits = text[strspn(text, "0123456789")] == '\0';
-    if (digits && errno == 0 && number < (uid_t)-1) {
-        *uid = (uid_t)number;
-        return 0;
-    }
-    const struct passwd *user = digits ? NULL : getpwnam(text);
-    if (user == NULL)
-        return convoy_fail(error, -EINVAL,
-                           "shared_memory.owners: this machine has no user '%s': name one, or give a number",
-                           text);
-    *uid = user->pw_uid;
-    return 0;
-}
-
 int convoy_shared_memory_config_owners(const struct convoy_shared_memory_config *shared_memory,
                                        uid_t **owners, size_t *count, struct convoy_error *error)
 {
@@ -92,7 +73,7 @@ int convoy_shared_memory_config_owners(const struct convoy_shared_memory_config 
         return convoy_fail(error, -ENOMEM, "out of memory for shared_memory.owners");
     list[0] = geteuid();
     for (size_t i = 0; i < named; i++) {
-        int code = find_user(shared_memory->owners[i], &list[i], error);
+        int code = convoy_user_find("shared_memory.owners", shared_memory->owners[i], &list[i], error);
         if (code != 0) {
             free(list);
             return code;

@@ -35,9 +35,8 @@ static int check_model(const struct convoy_config *config, const char *program,
     cJSON *answer;
     if (model->state == CONVOY_MODEL_FAILED)
         return convoy_fail(error, -EINVAL, "%s", model->reason);
-    int code = convoy_worker_check_run(program, convoy_backend_choice_text(config->backend), model->path,
-                                       &model->config->input, convoy_supervisor_load_limit_us(config),
-                                       &answer, error);
+    int code = convoy_worker_check_run(program, config, model->path, &model->config->input,
+                                       convoy_supervisor_load_limit_us(config), &answer, error);
     if (code != 0)
         return code;
     double bytes = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(answer, "weight_bytes"));

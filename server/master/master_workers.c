@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define MOST_ARGUMENTS 32 /* of a worker */
+#define MOST_ARGUMENTS 80 /* of a worker: 60 where all that can be configured is */
 #define START_FDS      5
 #define WORKER_FDS     3
 
@@ -21,11 +21,13 @@ static void start(struct convoy_hold *hold, int socket, struct convoy_packet *pa
     pid_t pid = -EPROTO;
     const char *end = packet->text + packet->length;
     /* Behind the label. */
-    for (char *at = packet->text + strlen(packet->text) + 1; at < end && count < MOST_ARGUMENTS;
-         at += strlen(at) + 1)
+    char *at = packet->text + strlen(packet->text) + 1;
+    for (; at < end && count < MOST_ARGUMENTS; at += strlen(at) + 1)
         arguments[count++] = at;
     arguments[count] = NULL;
-    if (packet->number != 0 && packet->fd_count == START_FDS && count > 0 &&
+    if (at < end)
+        pid = -E2BIG; /* a front of a later build */
+    else if (packet->number != 0 && packet->fd_count == START_FDS && count > 0 &&
         convoy_hold_find(hold, packet->number) == NULL)
         pid = convoy_child_worker(arguments, packet->fds, WORKER_FDS, &error);
     if (pid > 0 && !convoy_hold_worker(hold, packet, pid)) {

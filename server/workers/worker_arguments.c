@@ -6,17 +6,42 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add(struct convoy_worker_arguments *arguments, const char *text)
+void convoy_worker_arguments_add(struct convoy_worker_arguments *arguments, const char *text)
 {
-    arguments->list[arguments->count++] = (char *)(uintptr_t)text; /* execve() takes no const */
+    if (arguments->count + 1 < CONVOY_WORKER_ARGUMENTS)
+        arguments->list[arguments->count++] = (char *)(uintptr_t)text; /* execve() takes no const */
 }
 
-static void add_number(struct convoy_worker_arguments *arguments, const char *name, char text[16],
-                       uint32_t value)
+void convoy_worker_arguments_add_text(struct convoy_worker_arguments *arguments, const char *option,
+                                      const char *text)
 {
-    snprintf(text, 16, "%" PRIu32, value);
-    add(arguments, name);
-    add(arguments, text);
+    convoy_worker_arguments_add(arguments, option);
+    convoy_worker_arguments_add(arguments, text);
+}
+
+void convoy_worker_arguments_add_number(struct convoy_worker_arguments *arguments, const char *option,
+                                        uint32_t number)
+{
+    if (arguments->number_count == CONVOY_WORKER_NUMBERS)
+        return;
+    char *text = arguments->numbers[arguments->number_count++];
+    snprintf(text, sizeof arguments->numbers[0], "%" PRIu32, number);
+    convoy_worker_arguments_add_text(arguments, option, text);
+}
+
+void convoy_worker_arguments_confine(struct convoy_worker_arguments *arguments,
+                                     const struct convoy_worker_config *confinement, const char *models)
+{
+    if (!confinement->sandbox)
+        convoy_worker_arguments_add_text(arguments, "--sandbox", "off");
+    if (confinement->user != NULL)
+        convoy_worker_arguments_add_text(arguments, "--user", confinement->user);
+    if (confinement->confine_files != CONVOY_CONFINE_FILES_AUTO)
+        convoy_worker_arguments_add_text(arguments, "--confine-files",
+                                         convoy_confine_files_choices[confinement->confine_files]);
+    convoy_worker_arguments_add_text(arguments, "--read", models);
+    for (char **folder = confinement->readable; folder != NULL && *folder != NULL; folder++)
+        convoy_worker_arguments_add_text(arguments, "--read", *folder);
 }
 
 int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
@@ -27,28 +52,19 @@ int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
     int code = convoy_worker_program(arguments->program, sizeof arguments->program, error);
     if (code != 0)
         return code;
-    add(arguments, arguments->program);
-    add(arguments, "--serve");
-    add(arguments, "--backend");
-    add(arguments, backend);
-    add_number(arguments, "--device", arguments->device, settings->device_index);
-    add_number(arguments, "--streams", arguments->streams, settings->streams);
-    add(arguments, "--tune");
-    add(arguments, tune);
-    add_number(arguments, "--canary-ms", arguments->canary_ms, settings->canary_ms);
-    if (settings->cache_dir != NULL) {
-        add(arguments, "--cache-dir");
-        add(arguments, settings->cache_dir);
-    }
+    convoy_worker_arguments_add(arguments, arguments->program);
+    convoy_worker_arguments_add(arguments, "--serve");
+    convoy_worker_arguments_add_text(arguments, "--backend", backend);
+    convoy_worker_arguments_add_number(arguments, "--device", settings->device_index);
+    convoy_worker_arguments_add_number(arguments, "--streams", settings->streams);
+    convoy_worker_arguments_add_text(arguments, "--tune", tune);
+    convoy_worker_arguments_add_number(arguments, "--canary-ms", settings->canary_ms);
+    if (settings->cache_dir != NULL)
+        convoy_worker_arguments_add_text(arguments, "--cache-dir", settings->cache_dir);
     if (settings->orphan_ms > 0)
-        add_number(arguments, "--orphan-ms", arguments->orphan_ms, settings->orphan_ms);
-    if (settings->pixels_only) {
-        add(arguments, "--files");
-        add(arguments, "off");
-    }
-    if (settings->unconfined) {
-        add(arguments, "--sandbox");
-        add(arguments, "off");
-    }
+        convoy_worker_arguments_add_number(arguments, "--orphan-ms", settings->orphan_ms);
+    if (settings->pixels_only)
+        convoy_worker_arguments_add_text(arguments, "--files", "off");
+    convoy_worker_arguments_confine(arguments, settings->confinement, settings->models);
     return 0;
 }

@@ -7,18 +7,29 @@
 
 #include <limits.h>
 
-#define CONVOY_WORKER_ARGUMENTS 24 /* the end included */
+#define CONVOY_WORKER_ARGUMENTS (32 + 2 * CONVOY_MOST_READABLE) /* the end included */
+#define CONVOY_WORKER_NUMBERS   8                               /* of arguments that are numbers */
 
-/* `list` ends with NULL and points into this record, which must not be copied, and into what `settings`,
- * `backend` and `tune` are. */
+/* `list` ends with NULL and points into this record, which must not be copied, and to texts of others, which
+ * must live as long. All zero: there is none yet. */
 struct convoy_worker_arguments {
-    char program[PATH_MAX], device[16], streams[16], canary_ms[16], orphan_ms[16];
+    char program[PATH_MAX], numbers[CONVOY_WORKER_NUMBERS][16];
     char *list[CONVOY_WORKER_ARGUMENTS];
-    uint32_t count;
+    uint32_t count, number_count;
 };
 
-/* -ENOENT and others when the program
- * is not there. */
+/* The program comes first; then options with a text or a number each, as many as there is room for. */
+void convoy_worker_arguments_add(struct convoy_worker_arguments *arguments, const char *text);
+void convoy_worker_arguments_add_text(struct convoy_worker_arguments *arguments, const char *option,
+                                      const char *text);
+void convoy_worker_arguments_add_number(struct convoy_worker_arguments *arguments, const char *option,
+                                        uint32_t number);
+/* --sandbox, --user, --confine-files and --read: what the worker is confined to. models: the folder that they
+ * lie in. */
+void convoy_worker_arguments_confine(struct convoy_worker_arguments *arguments,
+                                     const struct convoy_worker_config *confinement, const char *models);
+
+/* All of a worker that serves. -ENOENT and others when the program is not there. */
 int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
                                  const struct convoy_worker_settings *settings, const char *backend,
                                  const char *tune, struct convoy_error *error);

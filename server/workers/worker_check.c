@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/ipc/line_reader.h"
 #include "server/workers/environment.h"
+#include "server/workers/worker_arguments.h"
 #include "server/workers/worker_message.h"
 
 #include <errno.h>
@@ -16,28 +17,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Starts the process with output as its standard output. Returns its number, or a negative errno. */
-static pid_t start(const char *program, const char *backend, const char *path,
-                   const struct convoy_model_input *input, int output, struct convoy_error *error)
+/* The command line for a model. */
+static void make_arguments(struct convoy_worker_arguments *arguments, const char *program,
+                           const struct convoy_config *config, const char *path,
+                           const struct convoy_model_input *input)
 {
-    char *arguments[12] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
-                           (char *)(uintptr_t)backend};
-    char height[16], width[16];
-    int count = 5;
-    if (input->layout != CONVOY_AXES_AUTO) {
-        arguments[count++] = "--layout";
-        arguments[count++] = (char *)(uintptr_t)convoy_image_axes_text(input->layout);
-    }
-    if (input->height > 0) {
-        snprintf(height, sizeof height, "%u", input->height);
-        arguments[count++] = "--height";
-        arguments[count++] = height;
-    }
-    if (input->width > 0) {
-        snprintf(width, sizeof width, "%u", input->width);
-        arguments[count++] = "--width";
-        arguments[count++] = width;
-    }
+    memset(arguments, 0, sizeof *arguments);
+    convoy_worker_arguments_add(arguments, program);
+    convoy_worker_arguments_add_text(arguments, "--check", path);
+    convoy_worker_arguments_add_text(arguments, "--backend", convoy_backend_choice_text(config->backend));
+    if (input->layout != CONVOY_AXES_AUTO)
+        convoy_worker_arguments_add_text(arguments, "--layout", convoy_image_axes_text(input->layout));
+    if (input->height > 0)
+        convoy_worker_arguments_add_number(arguments, "--height", input->height);
+    if (input->width > 0)
+        convoy_worker_arguments_add_number(arguments, "--width", input->width);
+    convoy_worker_arguments_confine(arguments, &config->worker, config->models);
+}
+
+/* Starts the process with output as its standard output. Returns its number, or a negative errno. */
+static pid_t start(const struct convoy_worker_arguments *arguments, int output, struct convoy_error *error)
+{
+    const char *program = arguments->list[0];
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
     char **environment = convoy_worker_environment();
@@ -45,7 +46,7 @@ static pid_t start(const char *program, const char *backend, const char *path,
     if (code == 0) {
         code = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
         if (code == 0)
-            code = posix_spawn(&pid, program, &actions, NULL, arguments, environment);
+            code = posix_spawn(&pid, program, &actions, NULL, arguments->list, environment);
         posix_spawn_file_actions_destroy(&actions);
     }
     free(environment);
@@ -107,15 +108,17 @@ static int read_answer(int fd, uint64_t limit_us, cJSON **answer, struct convoy_
     return convoy_fail(error, (int)got, "convoy-worker's answer cannot be read: %s", strerror((int)-got));
 }
 
-int convoy_worker_check_run(const char *program, const char *backend, const char *path,
+int convoy_worker_check_run(const char *program, const struct convoy_config *config, const char *path,
                             const struct convoy_model_input *input, uint64_t limit_us, cJSON **answer,
                             struct convoy_error *error)
 {
+    struct convoy_worker_arguments arguments;
     int ends[2];
     *answer = NULL;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return convoy_fail(error, -errno, "cannot start %s: %s", program, strerror(errno));
-    pid_t pid = start(program, backend, path, input, ends[1], error);
+    make_arguments(&arguments, program, config, path, input);
+    pid_t pid = start(&arguments, ends[1], error);
     int code = pid;
     close(ends[1]);
     if (pid > 0) {

@@ -1,5 +1,6 @@
 #include "server/workers/worker_label.h"
 
+#include "engine/base/hash.h"
 #include "server/workers/worker_message.h"
 
 #include <inttypes.h>
@@ -8,12 +9,26 @@
 
 #define NO_MODELS "?" /* in labels: CONVOY_OF_NONE */
 
+/* A fingerprint of what the worker is confined to. */
+static uint64_t hash_confinement(const struct convoy_worker_settings *settings)
+{
+    const struct convoy_worker_config *confinement = settings->confinement;
+    const char *user = confinement->user != NULL ? confinement->user : "";
+    uint64_t hash = convoy_hash((uint64_t)confinement->confine_files, user, strlen(user) + 1);
+    hash = convoy_hash(hash, settings->models, strlen(settings->models) + 1);
+    for (char **folder = confinement->readable; folder != NULL && *folder != NULL; folder++)
+        hash = convoy_hash(hash, *folder, strlen(*folder) + 1);
+    return hash;
+}
+
 /* What a front must agree with to adopt the worker: the rest of its label. */
 static void describe_settings(const struct convoy_worker_settings *settings, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "streams=%u sandbox=%d%s canary=%u orphan=%u tune=%s cache=%s",
-             settings->streams, !settings->unconfined, settings->pixels_only ? " files=off" : "",
-             settings->canary_ms, settings->orphan_ms, settings->tune != NULL ? settings->tune : "",
+    snprintf(text, capacity,
+             "streams=%u sandbox=%d confined=%016" PRIx64 "%s canary=%u orphan=%u tune=%s cache=%s",
+             settings->streams, settings->confinement->sandbox, hash_confinement(settings),
+             settings->pixels_only ? " files=off" : "", settings->canary_ms, settings->orphan_ms,
+             settings->tune != NULL ? settings->tune : "",
              settings->cache_dir != NULL ? settings->cache_dir : "");
 }
 

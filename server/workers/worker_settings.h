@@ -4,6 +4,7 @@
 #define CONVOY_SERVER_WORKER_SETTINGS_H
 
 #include "server/config/model_name.h"
+#include "server/config/worker_config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +22,8 @@ struct convoy_worker_settings {
     const char *cache_dir; /* NULL: none */
     const char *of;        /* the models that it is for */
     const char *tune; /* as it is configured: "on", "off" or "force". A process may be started with another */
-    bool unconfined;  /* without its sandbox */
+    const struct convoy_worker_config *confinement; /* its keys sandbox, confine_files, readable and user */
+    const char *models; /* the folder that models lie in */
     bool pixels_only; /* it is never sent JPEG files */
     uint32_t canary_ms; /* of rest between checks of its device; 0: none */
     uint32_t spares;    /* processes that wait to take its place */

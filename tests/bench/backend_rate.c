@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     struct convoy_job_times times = {0};
     struct convoy_error error;
     cJSON *message = bench_load_message(argv[2], batch, argc > 6 ? argv[6] : "fp32");
-    if (batch < 1 || convoy_worker_open_device(argv[1], 0, &options, &device, NULL, &error) != 0 ||
+    if (batch < 1 || convoy_worker_open_device(argv[1], 0, &options, NULL, &device, NULL, &error) != 0 ||
         convoy_worker_load(&device, message, NULL, &net, NULL, &error) != 0 ||
         bench_tune(&device, HUGE_VAL, &error) != 0) {
         fprintf(stderr, "bench_backend_rate: %s\n", batch < 1 ? "the batch is 1 at least" : error.message);

@@ -368,6 +368,8 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     const struct convoy_worker_settings settings = {.device_index = device,
                                                     .streams = bench->streams,
                                                     .cache_dir = cache_dir,
+                                                    .confinement = &convoy_worker_config_default,
+                                                    .models = ".",
                                                     .of = CONVOY_OF_ALL,
                                                     .tune = tune};
     int code =

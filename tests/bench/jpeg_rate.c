@@ -191,7 +191,7 @@ int main(int argc, char **argv)
     cJSON_AddNumberToObject(fitting, "resize_to", resize_to);
     int code = batch < 1 || batch > CONVOY_JPEG_ROWS_MAX
                    ? convoy_fail(&error, -EINVAL, "the batch is 1 to %u", CONVOY_JPEG_ROWS_MAX)
-                   : convoy_worker_open_device(argv[1], 0, &options, &bench.device, NULL, &error);
+                   : convoy_worker_open_device(argv[1], 0, &options, NULL, &bench.device, NULL, &error);
     if (code == 0)
         code = convoy_worker_load(&bench.device, message, NULL, &bench.net, NULL, &error);
     if (code == 0 && !bench.net.info.takes_jpeg)

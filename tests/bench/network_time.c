@@ -219,7 +219,7 @@ int main(int argc, char **argv)
                                           .log = log_line,
                                           .changed = changed};
     cJSON *message = bench_load_message(argv[2], strtol(argv[4], NULL, 10), argv[3]), *described = NULL;
-    int code = convoy_worker_open_device(argv[1], 0, &options, &bench.device, NULL, &error);
+    int code = convoy_worker_open_device(argv[1], 0, &options, NULL, &bench.device, NULL, &error);
     if (code == 0)
         code = convoy_worker_load(&bench.device, message, NULL, &bench.net, &described, &error);
     if (code == 0)

@@ -172,7 +172,7 @@ int main(int argc, char **argv)
                                           .tune = CONVOY_TUNING_OFF};
     cJSON *message = cJSON_Parse(argv[2]);
     uint32_t classes = 0;
-    int code = convoy_worker_open_device(argv[1], 0, &options, &run.device, NULL, &error);
+    int code = convoy_worker_open_device(argv[1], 0, &options, NULL, &run.device, NULL, &error);
     marks[OPENED] = convoy_now_us();
     if (code == 0)
         code = convoy_worker_load(&run.device, message, NULL, &run.net, NULL, &error);

@@ -10,9 +10,11 @@
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Each returns a negative number, with EPERM or EACCES, where the way is closed. None changes anything where
@@ -117,6 +119,58 @@ static long make_ring(void)
     return syscall(SYS_io_uring_setup, 0, parameters); /* no entries: EINVAL */
 }
 
+/* Where files are confined. None of these is the worker's business, and root may do all of them. */
+static long read_passwords(void)
+{
+    return open("/etc/passwd", O_RDONLY);
+}
+
+static long list_shared_memory(void)
+{
+    return open("/dev/shm", O_RDONLY | O_DIRECTORY);
+}
+
+static long make_file(void)
+{
+    return open("/tmp", O_TMPFILE | O_RDWR, 0600);
+}
+
+/* A program that runs cannot be written: ETXTBSY. */
+static long write_program(void)
+{
+    return open("/proc/self/exe", O_WRONLY);
+}
+
+static long change_mode(void)
+{
+    return chmod("/nonexistent/file", 0600);
+}
+
+static long change_owner(void)
+{
+    return fchownat(AT_FDCWD, "/nonexistent/file", 0, 0, 0);
+}
+
+static long change_times(void)
+{
+    return utimensat(AT_FDCWD, "/nonexistent/file", NULL, 0);
+}
+
+static long change_attribute(void)
+{
+    return setxattr("/nonexistent/file", "user.convoy", "", 0, 0);
+}
+
+static long cut_file(void)
+{
+    return truncate("/nonexistent/file", 0);
+}
+
+static long cut_file_by_reading(void)
+{
+    return open("/nonexistent/file", O_RDONLY | O_TRUNC);
+}
+
 int fault_escape(struct convoy_error *error)
 {
     static const struct {
@@ -137,7 +191,17 @@ int fault_escape(struct convoy_error *error)
                 {"io_uring", make_ring},
                 {"unshare", leave_namespace},
                 {"mount", mount_folder},
-                {"exec", run_program}};
+                {"exec", run_program},
+                {"read", read_passwords},
+                {"shm", list_shared_memory},
+                {"make", make_file},
+                {"write", write_program},
+                {"chmod", change_mode},
+                {"chown", change_owner},
+                {"utimes", change_times},
+                {"setxattr", change_attribute},
+                {"truncate", cut_file},
+                {"O_TRUNC", cut_file_by_reading}};
     char open_ways[400] = "none";
     size_t used = 0;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {

@@ -29,6 +29,14 @@ static void same_text(const char *left, const char *right)
         cr_assert_str_eq(left, right);
 }
 
+static size_t count_strings(char **list)
+{
+    size_t count = 0;
+    while (list != NULL && list[count] != NULL)
+        count++;
+    return count;
+}
+
 /* Everything but file and default_model. */
 static void same_config(const struct convoy_config *a, const struct convoy_config *b)
 {
@@ -76,6 +84,9 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.hang_timeout_ms, b->worker.hang_timeout_ms);
     cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
     cr_assert_eq(a->worker.sandbox, b->worker.sandbox);
+    cr_assert_eq(a->worker.confine_files, b->worker.confine_files);
+    cr_assert_eq(count_strings(a->worker.readable), count_strings(b->worker.readable));
+    cr_assert_eq(a->worker.user == NULL, b->worker.user == NULL);
     cr_assert_eq(a->worker.canary_ms, b->worker.canary_ms);
     cr_assert_eq(a->worker.orphan_ms, b->worker.orphan_ms);
     cr_assert_eq(a->worker.per_model, b->worker.per_model);
@@ -135,7 +146,8 @@ Test(config, every_key_is_read, .fini = close_config)
         .drain_ms = 2002,
         .drain_timeout_ms = 2003,
         .ready_grace_ms = 2004,
-        .worker = {2, 6, 3001, 65536, false, 501, 502, 3, true},
+        .worker = {2, 6, 3001, 65536, false, CONVOY_CONFINE_FILES_OFF, (char *[]){"/data/models", NULL}, NULL,
+                   501, 502, 3, true},
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
         .shared_memory = {.enabled = true},
@@ -285,6 +297,15 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"slots\": 65}}", "worker.slots must be an integer from 1 to 64"},
         {"{\"worker\": {\"hang_timeout_ms\": 100}}", "worker.hang_timeout_ms must be"},
         {"{\"worker\": {\"sandbox\": 1}}", "worker.sandbox must be true or false"},
+        {"{\"worker\": {\"confine_files\": true}}", "worker.confine_files must be \"auto\", \"on\" or \"off\""},
+        {"{\"worker\": {\"readable\": \"/data\"}}", "worker.readable must be"},
+        {"{\"worker\": {\"readable\": [\"\"]}}", "a folder"},
+        {"{\"worker\": {\"readable\": [\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\","
+         "\"11\",\"12\",\"13\",\"14\",\"15\",\"16\",\"17\"]}}",
+         "worker.readable must name at most 16 folders, found 17"},
+        {"{\"worker\": {\"user\": \"nobody here\"}}",
+         "worker.user: this machine has no user 'nobody here': name one, or give a number"},
+        {"{\"worker\": {\"user\": 5}}", "worker.user must be"},
         {"{\"worker\": {\"canary_ms\": 3600001}}", "worker.canary_ms must be"},
         {"{\"worker\": {\"orphan_ms\": -1}}", "worker.orphan_ms must be"},
         {"{\"worker\": {\"per_model\": \"yes\"}}", "worker.per_model must be true or false"},

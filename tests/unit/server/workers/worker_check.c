@@ -10,6 +10,7 @@ static struct convoy_error error;
 static cJSON *answer;
 
 static struct convoy_model_input input;
+static struct convoy_config config = {.backend = CONVOY_BACKEND_CPU, .models = "models"};
 
 static int check(const char *script, uint64_t limit_us)
 {
@@ -17,7 +18,7 @@ static int check(const char *script, uint64_t limit_us)
     snprintf(text, sizeof text, "#!/bin/sh\n%s\n", script);
     const char *program = folder_write(&folder, "worker", text);
     cr_assert_eq(chmod(program, 0700), 0);
-    return convoy_worker_check_run(program, "cpu", "some/model.onnx", &input, limit_us, &answer, &error);
+    return convoy_worker_check_run(program, &config, "some/model.onnx", &input, limit_us, &answer, &error);
 }
 
 static void begin(void)
@@ -75,7 +76,7 @@ Test(worker_check, one_that_dies_is_told_apart_from_one_that_talks_nonsense)
     cr_assert_eq(check("echo '{\"half\": '", LONG_US), -EPROTO);
     cr_assert_eq(check("exec cat /dev/zero", LONG_US), -EMSGSIZE);
     cr_assert_eq(
-        convoy_worker_check_run(folder_path(&folder, "none"), "cpu", "m", &input, LONG_US, &answer, &error),
+        convoy_worker_check_run(folder_path(&folder, "none"), &config, "m", &input, LONG_US, &answer, &error),
         -ENOENT);
     assert_says(error, "cannot start");
 }

@@ -22,11 +22,11 @@ int convoy_worker_program(char *path, size_t capacity, struct convoy_error *erro
     return 0;
 }
 
-int convoy_worker_check_run(const char *program, const char *backend, const char *path,
+int convoy_worker_check_run(const char *program, const struct convoy_config *config, const char *path,
                             const struct convoy_model_input *input, uint64_t limit_us, cJSON **answer,
                             struct convoy_error *error)
 {
-    (void)program, (void)backend, (void)input;
+    (void)program, (void)config, (void)input;
     cr_assert_geq(limit_us, 60000000u, "a model that the daemon would load in time is in order");
     *answer = NULL;
     checked++;
