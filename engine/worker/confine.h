@@ -50,7 +50,7 @@ void convoy_worker_confine_before(struct convoy_worker_confinement *confinement,
 int convoy_worker_confine(const struct convoy_worker_confinement *confinement, struct convoy_error *error);
 
 /* What holds, for the log: files and the user. */
-#define CONVOY_CONFINED_BYTES 640
+#define CONVOY_CONFINED_BYTES (2 * CONVOY_ERROR_BYTES + 128)
 void convoy_worker_confined_text(const struct convoy_worker_confinement *confinement,
                                  char text[CONVOY_CONFINED_BYTES]);
 
