@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static int find_module(const char *name, char *path, size_t capacity, struct con
     static const char *const places[] = {"", "/../lib/convoyd"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         int needed = snprintf(path, capacity, "%s%s/convoy-%s.so", folder, places[i], name);
-        if (needed > 0 && (size_t)needed < capacity && access(path, R_OK) == 0)
+        if (needed > 0 && (size_t)needed < capacity && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0)
             return 0;
     }
     return convoy_fail(error, -ENOENT, "there is no convoy-%s.so beside convoy-worker or in ../lib/convoyd",

@@ -39,6 +39,7 @@ step kernels "$pack/bin/convoy-kernels" --check
 step backends unit engine_backends
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
 step canary env CONVOY_BUILD="$pack" bash tests/integration/test_canary_cuda.sh
+step confine env CONVOY_BUILD="$pack" BACKEND=cuda bash tests/integration/test_confine.sh
 step spare env CONVOY_BUILD="$pack" bash tests/integration/test_spare.sh
 step ending env CONVOY_BUILD="$pack" bash tests/integration/test_ending.sh
 step health env CONVOY_BUILD="$pack" bash tests/integration/test_gpu_health.sh

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # What a model that took its worker over could do: a stand-in for one tries the ways out of the process (tests/faults/escape.c)
 # while it is loaded. Another model is served beside it, by threads that exist before the confinement and by later ones.
-# BACKEND=cuda: on a GPU, with files confined.
+# BACKEND=cuda: on a GPU, or the emulation of one, with files confined.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 backend=${BACKEND:-cpu}
+if [ "$backend" = cuda ]; then
+  needs_cuda
+  # The emulation's libraries lie where they were built.
+  [ -z "$emulated" ] || export LD_LIBRARY_PATH=${emulated%/*}
+fi
 others="socket local fork ptrace process_vm_readv mem pidfd kill tgkill owner prlimit descriptor io_uring unshare mount exec"
 mkdir "$work/models"
 cp -r models/cifar10-convnet "$work/models/good"
