@@ -102,7 +102,7 @@ start --backend "$backend" --models "$work/models" --config "$work/config.json"
 answers out
 stop
 
-if [ "$(id -u)" = 0 ]; then
+if [ "$(id -u)" = 0 ] && setpriv --reuid nobody --clear-groups true 2>/dev/null; then
   echo "Another user, and root, by name."
   for user in nobody root; do
     chmod 0755 "$work" "$work/models" # for who keeps no capability
