@@ -88,6 +88,8 @@ grep 'msg="convoyd listens"' "$work/log" | grep 'socket=systemd' >/dev/null || f
 is ActiveState active
 is StatusText "serving 4 models"
 is NFileDescriptorStore 0
+grep -E 'no files but its own|has no Landlock: (Function not implemented|Operation not supported)' "$work/log" >"$work/confined" ||
+  fail "the unit's filter keeps the worker from confining its files: $(grep -a confined "$work/log")"
 classified
 daemon_of() { shown MainPID; }
 worker=$(pgrep -P "$(daemon_of)" convoy-worker)
