@@ -48,7 +48,6 @@ static const struct place places[] = {
     {"/etc/ld.so.*", READ},
     {"/etc/localtime", READ},
     {"/etc/nvidia*", READ},
-    {"/etc/alternatives", READ},
     {"/proc", READ},
     {"/proc/self/task", READ | LANDLOCK_ACCESS_FS_WRITE_FILE}, /* names of threads */
     {"/sys", READ},

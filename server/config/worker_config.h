@@ -13,7 +13,7 @@ struct convoy_json;
 
 /* Whether workers may open no files but those that they need. */
 enum convoy_confine_files_choice {
-    CONVOY_CONFINE_FILES_AUTO, /* on the CPU, and without a device */
+    CONVOY_CONFINE_FILES_AUTO, /* on the CPU, and without a device, where all models are there at the start */
     CONVOY_CONFINE_FILES_ON,
     CONVOY_CONFINE_FILES_OFF
 };

@@ -25,8 +25,7 @@ struct convoy_worker_settings convoy_supervisor_settings(const struct convoy_sup
                                            .cache_dir = config->cache_dir,
                                            .of = of,
                                            .tune = convoy_tune_choices[config->tune],
-                                           .confinement = &config->worker,
-                                           .models = config->models,
+                                           .sandbox = convoy_worker_sandbox_of(config),
                                            .pixels_only = !convoy_files_wanted(supervisor),
                                            .canary_ms = config->worker.canary_ms,
                                            /* With a worker for each model a channel's memory is renewed. */

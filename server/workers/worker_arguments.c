@@ -30,17 +30,20 @@ void convoy_worker_arguments_add_number(struct convoy_worker_arguments *argument
 }
 
 void convoy_worker_arguments_confine(struct convoy_worker_arguments *arguments,
-                                     const struct convoy_worker_config *confinement, const char *models)
+                                     const struct convoy_worker_sandbox *sandbox)
 {
-    if (!confinement->sandbox)
+    const struct convoy_worker_config *config = sandbox->config;
+    enum convoy_confine_files_choice files = config->confine_files;
+    if (files == CONVOY_CONFINE_FILES_AUTO && sandbox->models_change)
+        files = CONVOY_CONFINE_FILES_OFF;
+    if (!config->sandbox)
         convoy_worker_arguments_add_text(arguments, "--sandbox", "off");
-    if (confinement->user != NULL)
-        convoy_worker_arguments_add_text(arguments, "--user", confinement->user);
-    if (confinement->confine_files != CONVOY_CONFINE_FILES_AUTO)
-        convoy_worker_arguments_add_text(arguments, "--confine-files",
-                                         convoy_confine_files_choices[confinement->confine_files]);
-    convoy_worker_arguments_add_text(arguments, "--read", models);
-    for (char **folder = confinement->readable; folder != NULL && *folder != NULL; folder++)
+    if (config->user != NULL)
+        convoy_worker_arguments_add_text(arguments, "--user", config->user);
+    if (files != CONVOY_CONFINE_FILES_AUTO)
+        convoy_worker_arguments_add_text(arguments, "--confine-files", convoy_confine_files_choices[files]);
+    convoy_worker_arguments_add_text(arguments, "--read", sandbox->models);
+    for (char **folder = config->readable; folder != NULL && *folder != NULL; folder++)
         convoy_worker_arguments_add_text(arguments, "--read", *folder);
 }
 
@@ -65,6 +68,6 @@ int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,
         convoy_worker_arguments_add_number(arguments, "--orphan-ms", settings->orphan_ms);
     if (settings->pixels_only)
         convoy_worker_arguments_add_text(arguments, "--files", "off");
-    convoy_worker_arguments_confine(arguments, settings->confinement, settings->models);
+    convoy_worker_arguments_confine(arguments, &settings->sandbox);
     return 0;
 }

@@ -24,10 +24,10 @@ void convoy_worker_arguments_add_text(struct convoy_worker_arguments *arguments,
                                       const char *text);
 void convoy_worker_arguments_add_number(struct convoy_worker_arguments *arguments, const char *option,
                                         uint32_t number);
-/* --sandbox, --user, --confine-files and --read: what the worker is confined to. models: the folder that they
- * lie in. */
+/* --sandbox, --user, --confine-files and --read. Where models come while the worker runs, files are not
+ * confined by its own choice: a link that is made then leads where the worker may not read. */
 void convoy_worker_arguments_confine(struct convoy_worker_arguments *arguments,
-                                     const struct convoy_worker_config *confinement, const char *models);
+                                     const struct convoy_worker_sandbox *sandbox);
 
 /* All of a worker that serves. -ENOENT and others when the program is not there. */
 int convoy_worker_arguments_make(struct convoy_worker_arguments *arguments,

@@ -32,7 +32,8 @@ static void make_arguments(struct convoy_worker_arguments *arguments, const char
         convoy_worker_arguments_add_number(arguments, "--height", input->height);
     if (input->width > 0)
         convoy_worker_arguments_add_number(arguments, "--width", input->width);
-    convoy_worker_arguments_confine(arguments, &config->worker, config->models);
+    const struct convoy_worker_sandbox sandbox = convoy_worker_sandbox_of(config);
+    convoy_worker_arguments_confine(arguments, &sandbox);
 }
 
 /* Starts the process with output as its standard output. Returns its number, or a negative errno. */

@@ -10,13 +10,14 @@
 #define NO_MODELS "?" /* in labels: CONVOY_OF_NONE */
 
 /* A fingerprint of what the worker is confined to. */
-static uint64_t hash_confinement(const struct convoy_worker_settings *settings)
+static uint64_t hash_sandbox(const struct convoy_worker_sandbox *sandbox)
 {
-    const struct convoy_worker_config *confinement = settings->confinement;
-    const char *user = confinement->user != NULL ? confinement->user : "";
-    uint64_t hash = convoy_hash((uint64_t)confinement->confine_files, user, strlen(user) + 1);
-    hash = convoy_hash(hash, settings->models, strlen(settings->models) + 1);
-    for (char **folder = confinement->readable; folder != NULL && *folder != NULL; folder++)
+    const struct convoy_worker_config *config = sandbox->config;
+    const char *user = config->user != NULL ? config->user : "";
+    uint64_t hash =
+        convoy_hash((uint64_t)config->confine_files << 1 | sandbox->models_change, user, strlen(user) + 1);
+    hash = convoy_hash(hash, sandbox->models, strlen(sandbox->models) + 1);
+    for (char **folder = config->readable; folder != NULL && *folder != NULL; folder++)
         hash = convoy_hash(hash, *folder, strlen(*folder) + 1);
     return hash;
 }
@@ -26,7 +27,7 @@ static void describe_settings(const struct convoy_worker_settings *settings, cha
 {
     snprintf(text, capacity,
              "streams=%u sandbox=%d confined=%016" PRIx64 "%s canary=%u orphan=%u tune=%s cache=%s",
-             settings->streams, settings->confinement->sandbox, hash_confinement(settings),
+             settings->streams, settings->sandbox.config->sandbox, hash_sandbox(&settings->sandbox),
              settings->pixels_only ? " files=off" : "", settings->canary_ms, settings->orphan_ms,
              settings->tune != NULL ? settings->tune : "",
              settings->cache_dir != NULL ? settings->cache_dir : "");

@@ -368,8 +368,7 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     const struct convoy_worker_settings settings = {.device_index = device,
                                                     .streams = bench->streams,
                                                     .cache_dir = cache_dir,
-                                                    .confinement = &convoy_worker_config_default,
-                                                    .models = ".",
+                                                    .sandbox = {&convoy_worker_config_default, ".", false},
                                                     .of = CONVOY_OF_ALL,
                                                     .tune = tune};
     int code =

@@ -59,6 +59,12 @@ if [ "$backend" = cpu ]; then
   done
 fi
 
+echo "Where models come while the worker runs, links may be made that lead elsewhere: files are not confined by themselves."
+configure 'model_control="poll"'
+start --backend "$backend" --models "$work/models" --config "$work/config.json"
+grep -q 'text="confined: .*; any file; user' "$work/log" || fail "no line says that files are not confined: $(grep confined "$work/log")"
+stop
+
 echo "Files are not confined: those ways are open, and no other."
 configure 'worker={"confine_files": "off"}'
 start --backend "$backend" --models "$work/models" --config "$work/config.json"

@@ -10,7 +10,8 @@ static struct convoy_error error;
 static cJSON *answer;
 
 static struct convoy_model_input input;
-static struct convoy_config config = {.backend = CONVOY_BACKEND_CPU, .models = "models"};
+static struct convoy_config config = {
+    .backend = CONVOY_BACKEND_CPU, .models = "models", .worker = {.sandbox = true}};
 
 static int check(const char *script, uint64_t limit_us)
 {
@@ -39,15 +40,16 @@ Test(worker_check, it_is_asked_about_the_model_and_its_answer_is_handed_over)
 {
     cr_assert_eq(check("echo \"{\\\"asked\\\": \\\"$*\\\"}\"", LONG_US), 0, "%s", error.message);
     cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "asked")),
-                     "--check some/model.onnx --backend cpu");
+                     "--check some/model.onnx --backend cpu --read models");
 }
 
 Test(worker_check, what_the_configuration_says_of_the_input_is_handed_over)
 {
     input = (struct convoy_model_input){.layout = CONVOY_AXES_NHWC, .height = 65535, .width = 7};
     cr_assert_eq(check("echo \"{\\\"asked\\\": \\\"$*\\\"}\"", LONG_US), 0, "%s", error.message);
-    cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "asked")),
-                     "--check some/model.onnx --backend cpu --layout nhwc --height 65535 --width 7");
+    cr_assert_str_eq(
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "asked")),
+        "--check some/model.onnx --backend cpu --layout nhwc --height 65535 --width 7 --read models");
 }
 
 Test(worker_check, one_that_hangs_is_ended)

@@ -6,7 +6,7 @@
 
 static const struct convoy_channel_size size = {.slots = 2, .input_bytes = 100, .output_bytes = 64};
 
-static const char *label_of(const struct convoy_worker_config *confinement, const char *models)
+static const char *label_of(const struct convoy_worker_config *config, const char *models)
 {
     static char labels[2][CONVOY_WORKER_LABEL_BYTES];
     static unsigned turn;
@@ -14,8 +14,7 @@ static const char *label_of(const struct convoy_worker_config *confinement, cons
                                                     .streams = 2,
                                                     .of = CONVOY_OF_ALL,
                                                     .tune = "on",
-                                                    .confinement = confinement,
-                                                    .models = models};
+                                                    .sandbox = {config, models, false}};
     convoy_worker_label_make(&settings, "cpu", &size, labels[turn++ % 2]);
     return labels[(turn + 1) % 2];
 }

@@ -18,8 +18,13 @@ static void expect(const struct convoy_worker_arguments *arguments, const char *
 Test(worker_arguments, by_default_the_models_folder_alone_is_told)
 {
     struct convoy_worker_arguments arguments = {0};
-    convoy_worker_arguments_confine(&arguments, &convoy_worker_config_default, "models");
+    struct convoy_worker_sandbox sandbox = {&convoy_worker_config_default, "models", false};
+    convoy_worker_arguments_confine(&arguments, &sandbox);
     expect(&arguments, " --read models");
+    arguments = (struct convoy_worker_arguments){0};
+    sandbox.models_change = true;
+    convoy_worker_arguments_confine(&arguments, &sandbox);
+    expect(&arguments, " --confine-files off --read models");
 }
 
 Test(worker_arguments, all_that_is_configured)
@@ -28,7 +33,8 @@ Test(worker_arguments, all_that_is_configured)
     struct convoy_worker_config config = {
         .confine_files = CONVOY_CONFINE_FILES_ON, .readable = readable, .user = user};
     struct convoy_worker_arguments arguments = {0};
-    convoy_worker_arguments_confine(&arguments, &config, "models");
+    const struct convoy_worker_sandbox sandbox = {&config, "models", true};
+    convoy_worker_arguments_confine(&arguments, &sandbox);
     expect(&arguments,
            " --sandbox off --user 5:6,7 --confine-files on --read models --read /data --read /more");
 }
@@ -47,8 +53,7 @@ Test(worker_arguments, there_is_room_for_the_most_that_a_configuration_holds)
                                               .pixels_only = true,
                                               .canary_ms = 1,
                                               .orphan_ms = 1,
-                                              .confinement = &config,
-                                              .models = "models"};
+                                              .sandbox = {&config, "models", false}};
     struct convoy_worker_arguments arguments;
     struct convoy_error error;
     cr_assert_eq(convoy_worker_arguments_make(&arguments, &settings, "cuda", "force", &error), 0);

@@ -142,13 +142,13 @@ static void open_link(void)
 /* A worker with a channel, and a spare. */
 static void begin(void)
 {
-    static const struct convoy_worker_settings settings = {.device_index = 1,
-                                                           .streams = 2,
-                                                           .of = CONVOY_OF_ALL,
-                                                           .tune = "on",
-                                                           .spares = 1,
-                                                           .confinement = &convoy_worker_config_default,
-                                                           .models = "models"};
+    static const struct convoy_worker_settings settings = {
+        .device_index = 1,
+        .streams = 2,
+        .of = CONVOY_OF_ALL,
+        .tune = "on",
+        .spares = 1,
+        .sandbox = {&convoy_worker_config_default, "models", false}};
     cr_assert_eq(uv_loop_init(&loop), 0);
     open_link();
     looks = gone = left_gone = 0;
