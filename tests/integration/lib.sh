@@ -77,10 +77,33 @@ launch() {
   launch_as "$build/bin/convoyd" "$@"
 }
 
+# stand_ins_use_files: from now on workers may open any file, as the user who runs the test: a stand-in for a fault or for a device
+# (CONVOY_TEST_FAULT, CONVOY_EMULATED_...) is told by files of the test what to do. Not for what is served beside it.
+stand_ins_use_files() { by_files=1; }
+by_files=
+
+# open_files FILE: changes this configuration accordingly; where there is no such file, it is the shipped one that is changed.
+open_files() {
+  [ -n "$by_files" ] || return 0
+  "$python" -S - "$1" <<'CONFIGURE'
+import json, os, sys
+file = sys.argv[1]
+config = json.load(open(file if os.path.exists(file) else "config/convoyd.json"))
+config.setdefault("worker", {}).update({"confine_files": "off"} | ({"user": "root"} if os.geteuid() == 0 else {}))
+json.dump(config, open(file, "w"))
+CONFIGURE
+}
+
 # launch_as COMMAND...: as launch, with a command that becomes convoyd. The log is emptied before: the port that listening
 # reads there is never that of the daemon before.
 launch_as() {
   : >"$work/log"
+  if [ -n "$by_files" ]; then
+    [[ " $* " = *' --config '* ]] || set -- "$@" --config "$work/by_files.json"
+    configuration=" $* "
+    configuration=${configuration#* --config }
+    open_files "${configuration%% *}"
+  fi
   "$@" 2>"$work/log" &
   daemon=$!
   until_true 60 listening || fail "convoyd did not listen within 60 s"

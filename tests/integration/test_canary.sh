@@ -4,6 +4,7 @@
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
+stand_ins_use_files
 
 image=models/samples/truck.jpg
 meant=$work/meant # which worker goes wrong

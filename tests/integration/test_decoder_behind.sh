@@ -5,6 +5,7 @@
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 needs_pillow
 needs_cuda
 [ -n "$emulated" ] || skip "a GPU's own nvJPEG is not held up"

@@ -4,6 +4,7 @@
 # comes back lose no request; models lie where "devices" says. On a machine with two: CONVOY_BUILD=PACK (tests/gpu/pack.sh).
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
+stand_ins_use_files
 
 needs_cuda
 model=cifar10-convnet

@@ -4,6 +4,7 @@
 # takes it down. On the emulated GPU, whose memory is made large enough for spares.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 nvml=$(realpath "$build")/tests/emulation/nvml-new
 needs_cuda
 [ -z "$emulated" ] || export CONVOY_EMULATED_FAULT=memory:$((8 << 30)) LD_LIBRARY_PATH=$nvml

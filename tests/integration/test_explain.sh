@@ -4,6 +4,7 @@
 # at a time, and what becomes of the network that computes them.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 
 needs_pillow
 "$python" -c 'import numpy' 2>/dev/null || skip "NumPy is missing (Debian package python3-numpy)"

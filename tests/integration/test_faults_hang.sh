@@ -5,6 +5,7 @@
 # must not take that for its worker's fault.
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
+stand_ins_use_files
 
 # The heartbeat comes every 100 ms in any build.
 hang_ms=$((slower > 1 ? 1000 : 500))

@@ -3,6 +3,7 @@
 # Model files that change under a running daemon, seen when a worker is replaced; and a worker that dies idle.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 
 mkdir -p "$work/models/a/1" "$work/models/b/1"
 cp models/cifar10-convnet/1/model.onnx "$work/models/a/1/"

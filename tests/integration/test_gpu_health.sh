@@ -4,6 +4,7 @@
 # shellcheck disable=SC2119 # start takes options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 built=$build
 stand_in=$(realpath "$build")/tests/emulation/nvml-new
 needs_cuda

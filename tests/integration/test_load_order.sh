@@ -3,6 +3,7 @@
 # Models become READY one by one, the default model first: it answers while others are still loaded.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 
 image=models/samples/ship.jpg
 state() { curl -fsS "$url/v2/models" >"$work/list" && json "$work/list" "[m['state'] for m in d['models'] if m['name'] == '$1'][0]"; }

@@ -116,7 +116,9 @@ end 0
 echo "A model that takes its time is waited for, and asks for time."
 touch "$work/stall"
 export CONVOY_TEST_FAULT=stall:cifar10-convnet:$work/stall
-manage -- --listen 127.0.0.1:0 --backend null
+stand_ins_use_files
+open_files "$work/stalled.json"
+manage -- --listen 127.0.0.1:0 --backend null --config "$work/stalled.json"
 unset CONVOY_TEST_FAULT
 # Nothing shows that it goes on waiting but time: a good two seconds more than the patience with what does not move.
 begun=$SECONDS

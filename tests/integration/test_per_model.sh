@@ -4,6 +4,7 @@
 # it over; what happens to one worker concerns no other.
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"
+stand_ins_use_files
 
 mkdir "$work/models"
 for name in good hostile; do cp -r models/cifar10-convnet "$work/models/$name"; done

@@ -4,6 +4,7 @@
 # enough for one.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
+stand_ins_use_files
 needs_cuda
 [ -z "$emulated" ] || export CONVOY_EMULATED_FAULT=memory:$((8 << 30))
 image=models/samples/truck.jpg
