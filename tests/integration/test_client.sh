@@ -27,8 +27,7 @@ run 2 --url http://127.0.0.1
 err '^Usage: convoy'
 run 2 --url '' models
 err "the server's URL '' is of no use"
-# A port that was free a moment ago and is not listened on.
-closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+keep_closed
 run 3 classify --url "http://127.0.0.1:$closed" $samples/ship.jpg
 err 'run.sh'
 run 3 models --url "http://127.0.0.1:$closed"

@@ -89,23 +89,19 @@ all_answered meddled $((2000 * slower))
 stop
 
 echo "A log on a full disk, and no standard streams at all: served all the same."
-# No log says which port was taken, so one is chosen beforehand.
-listen() {
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  url=http://127.0.0.1:$port
-}
-listen
-"$build/bin/convoyd" --listen "127.0.0.1:$port" 2>/dev/full &
+rm -rf "$work/convoyd" # daemons that were killed have left their admin sockets
+"$build/bin/convoyd" --listen 127.0.0.1:0 2>/dev/full &
 daemon=$!
+until_true 60 listening_unlogged || fail "convoyd does not listen with a full disk under the log"
 until_true 20 ready || fail "not ready with a full disk under the log"
 classified
 kill -KILL "$(worker)"
 until_true 10 replaced_once || fail "the worker was not replaced"
 classified
 stop
-listen
-"$build/bin/convoyd" --listen "127.0.0.1:$port" 0<&- 1>&- 2>&- &
+"$build/bin/convoyd" --listen 127.0.0.1:0 0<&- 1>&- 2>&- &
 daemon=$!
+until_true 60 listening_unlogged || fail "convoyd does not listen without standard streams"
 until_true 20 ready || fail "not ready without standard streams"
 classified
 for descriptor in 0 1 2; do

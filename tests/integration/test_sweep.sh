@@ -171,7 +171,7 @@ done
 run 1 bench --sweep --seconds 0.2 --connections 1 --json --report /dev/fd/8 $images 8>/dev/full
 err "'/dev/fd/8' cannot be written: No space left on device"
 holds "len(d['points']) == 1"
-closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+keep_closed
 run 3 bench --sweep --url "http://127.0.0.1:$closed" --report "$work/none.html" $images
 run 3 bench --sweep --url "http://user:secret@127.0.0.1:$closed" --rate 5 --report "$work/none.html" $images
 [ -z "$(find "$work" -maxdepth 1 \( -name 'none*' -o -name '*.tmp' \))" ] || fail "files are left: $(ls "$work")"
