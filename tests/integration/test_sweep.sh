@@ -130,23 +130,24 @@ run 0 bench --sweep --seconds 1 --rate 20,60 --batch 3 --json --report "$work/op
 page "$work/open.html"
 holds "[p['rate'] for p in d['points']] == [20, 60] and d['images_per_request'] == 3 and all(p['connections'] == 128 for p in d['points'])"
 holds "all('send_lag_ms' in p and p['images'] == 3 * p['answered'] for p in d['points'])"
-# 60 by chance in a second: 20 to 100 are five standard deviations.
-holds "20 < d['points'][1]['answered'] < 100"
+# 60 by chance in a second (Poisson): one run in 5e9 has 17 or less, or 115 or more.
+holds "17 < d['points'][1]['answered'] < 115"
 run 0 bench --sweep --seconds 0.2 --connections 2 $images
 out '^model cifar10-convnet version 1 on cpu, convoyd '
 out '^2 connections  *[0-9.]*  *[0-9.]* '
 # A stalled server holds up every request that falls due meanwhile: they count from when they were due. Every connection finds
-# its answer late, and those that are due later wait.
+# its answer late, and those that are due later wait: those of the first 1.7 s of a stall of 2 s are late by more than 0.3 s, about
+# 68 of 200 that arrive by chance; one run in 5e13 has less than a tenth of them there.
 answered() { answer_to /metrics | awk '/^convoyd_requests_total\{.*classify".*status="200"/ { n += $NF } END { print n + 0 }'; }
 before=$(answered)
-"$convoy" bench --sweep --json --rate 40 --connections 2 --seconds 4 --report "$work/stall.html" $images >"$work/out" &
+"$convoy" bench --sweep --json --rate 40 --connections 2 --seconds 5 --report "$work/stall.html" $images >"$work/out" &
 sweep=$!
-# The daemon stands when the measurement has begun: the warm-up of a second sends some 40.
+# The daemon stands when the measurement has begun: the warm-up of a second sends some 40, and 100 or more once in 1e14 runs.
 # shellcheck disable=SC2317 # until_true calls it
-measured() { [ "$(answered)" -ge $((before + 64)) ]; }
+measured() { [ "$(answered)" -ge $((before + 100)) ]; }
 until_true 20 measured || fail "only $(($(answered) - before)) requests come"
 stand_still "$(front)"
-sleep 1.5
+sleep 2
 kill -CONT "$(front)"
 wait $sweep || [ $? = 1 ] || fail "a stalled server ends the sweep: $(cat "$work/out")"
 page "$work/stall.html"

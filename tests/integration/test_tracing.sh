@@ -83,7 +83,8 @@ many 1000
 many 100 "traceparent: 00-${trace}8-$parent-00"
 stop
 read -r _ part _ < <("$python" tests/tools/trace_check.py "$work/collector/posts" "$begun") || fail "see above"
-if [ "$part" -lt 180 ] || [ "$part" -gt 320 ]; then fail "$part of 1000 requests are sampled, of which a quarter is wanted"; fi
+# By chance: one run in 8e9 has less than 165 or more than 340.
+if [ "$part" -lt 165 ] || [ "$part" -gt 340 ]; then fail "$part of 1000 requests are sampled, of which a quarter is wanted"; fi
 ! grep "${trace}8" "$work/collector/posts" >/dev/null || fail "a trace that its caller does not record is exported"
 
 echo "A collector that refuses, and one that is away: answers go on, and what is lost is counted."
