@@ -19,6 +19,7 @@ work=$(mktemp -d)
 daemon=
 proxy= # a process that the test starts beside the daemon and that ends with the test
 url=
+closed= # keep_closed sets it
 
 # Admin sockets of "auto" lie in the test's own folder, where convoy finds them, too.
 export XDG_RUNTIME_DIR=$work
@@ -103,7 +104,6 @@ s = socket.socket()
 s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1], flush=True)
 sys.stdin.read()'; }
-  # shellcheck disable=SC2034 # the tests use it
   read -r closed <&"${closed_port[0]}" || fail "no port can be bound"
 }
 
