@@ -38,6 +38,15 @@ def wait_for(what, sentence):
             sys.exit(sentence)
         time.sleep(0.01)
 
+queue = "convoyd_queue_images{model=\"%s\"}" % model
+
+def fill_the_slot(worker, headers=()):
+    """A client whose image is in flight in the only slot, of a worker that stands still: those that come after it wait."""
+    stand_still(worker)
+    first = half("POST", "/classify?top=1", image, headers)
+    wait_for(lambda: metric("convoyd_slots_in_use") == 1 and metric(queue) == 0, "the first image is not in flight")
+    return first
+
 def whole(connection, status, name=None):
     answer = connection.answer()
     assert answer.status == status, answer
@@ -60,17 +69,14 @@ configure "${common[@]}" "models=\"$work/models\"" 'worker={"slots": 1, "streams
 start --backend null --config "$work/config.json"
 client '
 worker = int(sys.argv[2])
-stand_still(worker)
-waiting = [half("POST", "/classify?top=1", image, ["X-Request-Id: half-%d" % i]) for i in range(20)]
+waiting = [fill_the_slot(worker, ["X-Request-Id: half-0"])]
+waiting += [half("POST", "/classify?top=1", image, ["X-Request-Id: half-%d" % i]) for i in range(1, 20)]
 leaving = Connection(url)
 leaving.ask("POST", "/classify", image)
-queue = "convoyd_queue_images{model=\"%s\"}" % model
-# One or two are in the slot, and wait no longer.
-wait_for(lambda: metric(queue) >= 19, "the images do not wait")
-before = metric(queue)
+wait_for(lambda: metric(queue) == 20, "the images do not wait")
 leaving.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 leaving.socket.close()
-wait_for(lambda: metric(queue) == before - 1, "one that reset its connection stays, or another left")
+wait_for(lambda: metric(queue) == 19, "one that reset its connection stays, or another left")
 os.kill(worker, signal.SIGCONT)
 for i, connection in enumerate(waiting):
     assert len(whole(connection, 200, "half-%d" % i)["results"]) == 1
@@ -130,9 +136,8 @@ configure "${common[@]}" "models=\"$work/models\"" 'worker={"slots": 1, "streams
 start --backend null --config "$work/config.json"
 client '
 daemon, worker = int(sys.argv[2]), int(sys.argv[3])
-stand_still(worker)
-waiting = [half("POST", "/classify", image) for _ in range(5)]
-wait_for(lambda: metric("convoyd_queue_images{model=\"%s\"}" % model) >= 3, "the images do not wait")
+waiting = [fill_the_slot(worker)] + [half("POST", "/classify", image) for _ in range(4)]
+wait_for(lambda: metric(queue) == 4, "the images do not wait")
 os.kill(daemon, signal.SIGTERM)
 os.kill(worker, signal.SIGCONT)
 for connection in waiting:
