@@ -23,11 +23,12 @@ pid=$(worker)
 kill -KILL "$daemon"
 until_true 20 ended "$pid" || fail "the idle worker lives on"
 start
-load cut --seconds 2
+load cut --seconds 600
 pid=$(worker)
 until_true 20 images_came || fail "no load"
 kill -KILL "$daemon"
 until_true 20 ended "$pid" || fail "the busy worker lives on"
+kill -TERM "$load_pid"
 wait "$load_pid" || true
 launch
 pid=$(worker)
@@ -39,7 +40,7 @@ set -m # a process group of its own
 start
 set +m
 pid=$(worker)
-load drained --seconds 3
+load drained --seconds 600
 until_true 20 images_came || fail "no load"
 kill -INT -- "-$daemon"
 status=0
@@ -49,6 +50,7 @@ daemon=
 ended "$pid" || fail "the worker outlives the front"
 grep -q 'msg=draining signal=SIGINT' "$work/log" || fail "the log does not say why it drains"
 grep -q 'worker died' "$work/log" && fail "the worker died of Ctrl-C"
+kill -TERM "$load_pid"
 loaded drained
 [ "$(json "$work/drained.json" 'set(d["statuses"]) <= {"200", "503"} and d["wrong"] + d["lost"] == 0')" = True ] ||
   fail "an accepted request was not answered"
