@@ -24,6 +24,8 @@ url, image, model = sys.argv[1], open("$image", "rb").read(), "$model"
 
 def half(method, target, body=b"", headers=(), receive_buffer=None):
     connection = Connection(url, receive_buffer)
+    # The end comes with the last bytes: else an answer may be there before this program gets a processor to send it.
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     connection.ask(method, target, body, headers)
     connection.socket.shutdown(socket.SHUT_WR)
     return connection
