@@ -195,7 +195,7 @@ print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"
 expect() {
   local wanted=$1 got
   shift
-  got=$(curl -sS -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@") || fail "curl $*: no answer"
+  got=$(curl -sS --max-time 300 -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@") || fail "curl $*: no answer"
   [ "$got" = "$wanted" ] || fail "curl $*: status $got, expected $wanted: $(cat "$work/body")"
   if [ "$wanted" -ge 400 ]; then
     [ "$(json "$work/body" 'len(d["error"]) > 10')" = True ] || fail "curl $*: no error sentence: $(cat "$work/body")"
