@@ -104,6 +104,7 @@ s = socket.socket()
 s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1], flush=True)
 sys.stdin.read()'; }
+  # shellcheck disable=SC2034 # the tests use it
   read -r closed <&"${closed_port[0]}" || fail "no port can be bound"
 }
 
