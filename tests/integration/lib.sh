@@ -19,6 +19,7 @@ work=$(mktemp -d)
 daemon=
 proxy= # a process that the test starts beside the daemon and that ends with the test
 url=
+closed= # keep_closed sets it
 
 # Admin sockets of "auto" lie in the test's own folder, where convoy finds them, too.
 export XDG_RUNTIME_DIR=$work
@@ -110,6 +111,26 @@ launch_as() {
   url=http://127.0.0.1:$port
 }
 
+# listening_unlogged: as listening, and sets $url, where no log says the port: the name of the admin socket does. One that was left by
+# another daemon must not be there.
+listening_unlogged() {
+  port=$(find "$work/convoyd" -name 'admin-*.sock' | sed -n 's/.*admin-\([0-9]*\)\.sock$/\1/p')
+  url=http://127.0.0.1:$port
+  [ -n "$port" ]
+}
+
+# keep_closed: sets $closed to a port of 127.0.0.1 on which nothing listens. It stays bound until the test ends: one that was merely
+# free a moment ago is given to one in 14,000 of the daemons that tests beside this one start, and then a server answers there.
+keep_closed() {
+  coproc closed_port { exec "$python" -S -c 'import socket, sys
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+sys.stdin.read()'; }
+  # shellcheck disable=SC2034 # the tests use it
+  read -r closed <&"${closed_port[0]}" || fail "no port can be bound"
+}
+
 # answer_to PATH: status line, headers and body of what the daemon answers there, if it is 200. Bash sends it: a curl takes 8 ms of
 # processor time, and thousands are asked for here.
 answer_to() {
@@ -198,7 +219,7 @@ print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"
 expect() {
   local wanted=$1 got
   shift
-  got=$(curl -sS -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@") || fail "curl $*: no answer"
+  got=$(curl -sS --max-time 300 -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@") || fail "curl $*: no answer"
   [ "$got" = "$wanted" ] || fail "curl $*: status $got, expected $wanted: $(cat "$work/body")"
   if [ "$wanted" -ge 400 ]; then
     [ "$(json "$work/body" 'len(d["error"]) > 10')" = True ] || fail "curl $*: no error sentence: $(cat "$work/body")"

@@ -35,7 +35,7 @@ err "'two' is one argument too many"
 run 2 load ..
 run 2 load one --timeout 0
 err '1 to 86400'
-closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+keep_closed
 for command in load unload; do
   run 3 $command --url "http://127.0.0.1:$closed" one
   err "^convoy $command: no server answers at http://127.0.0.1:$closed"

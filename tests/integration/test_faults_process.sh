@@ -23,11 +23,12 @@ pid=$(worker)
 kill -KILL "$daemon"
 until_true 20 ended "$pid" || fail "the idle worker lives on"
 start
-load cut --seconds 2
+load cut --seconds 600
 pid=$(worker)
 until_true 20 images_came || fail "no load"
 kill -KILL "$daemon"
 until_true 20 ended "$pid" || fail "the busy worker lives on"
+kill -TERM "$load_pid"
 wait "$load_pid" || true
 launch
 pid=$(worker)
@@ -39,7 +40,7 @@ set -m # a process group of its own
 start
 set +m
 pid=$(worker)
-load drained --seconds 3
+load drained --seconds 600
 until_true 20 images_came || fail "no load"
 kill -INT -- "-$daemon"
 status=0
@@ -49,6 +50,7 @@ daemon=
 ended "$pid" || fail "the worker outlives the front"
 grep -q 'msg=draining signal=SIGINT' "$work/log" || fail "the log does not say why it drains"
 grep -q 'worker died' "$work/log" && fail "the worker died of Ctrl-C"
+kill -TERM "$load_pid"
 loaded drained
 [ "$(json "$work/drained.json" 'set(d["statuses"]) <= {"200", "503"} and d["wrong"] + d["lost"] == 0')" = True ] ||
   fail "an accepted request was not answered"
@@ -89,23 +91,19 @@ all_answered meddled $((2000 * slower))
 stop
 
 echo "A log on a full disk, and no standard streams at all: served all the same."
-# No log says which port was taken, so one is chosen beforehand.
-listen() {
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  url=http://127.0.0.1:$port
-}
-listen
-"$build/bin/convoyd" --listen "127.0.0.1:$port" 2>/dev/full &
+rm -rf "$work/convoyd" # daemons that were killed have left their admin sockets
+"$build/bin/convoyd" --listen 127.0.0.1:0 2>/dev/full &
 daemon=$!
+until_true 60 listening_unlogged || fail "convoyd does not listen with a full disk under the log"
 until_true 20 ready || fail "not ready with a full disk under the log"
 classified
 kill -KILL "$(worker)"
 until_true 10 replaced_once || fail "the worker was not replaced"
 classified
 stop
-listen
-"$build/bin/convoyd" --listen "127.0.0.1:$port" 0<&- 1>&- 2>&- &
+"$build/bin/convoyd" --listen 127.0.0.1:0 0<&- 1>&- 2>&- &
 daemon=$!
+until_true 60 listening_unlogged || fail "convoyd does not listen without standard streams"
 until_true 20 ready || fail "not ready without standard streams"
 classified
 for descriptor in 0 1 2; do

@@ -24,6 +24,8 @@ url, image, model = sys.argv[1], open("$image", "rb").read(), "$model"
 
 def half(method, target, body=b"", headers=(), receive_buffer=None):
     connection = Connection(url, receive_buffer)
+    # The end comes with the last bytes: else an answer may be there before this program gets a processor to send it.
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     connection.ask(method, target, body, headers)
     connection.socket.shutdown(socket.SHUT_WR)
     return connection
@@ -37,6 +39,15 @@ def wait_for(what, sentence):
         if time.monotonic() > end:
             sys.exit(sentence)
         time.sleep(0.01)
+
+queue = "convoyd_queue_images{model=\"%s\"}" % model
+
+def fill_the_slot(worker, headers=()):
+    """A client whose image is in flight in the only slot, of a worker that stands still: those that come after it wait."""
+    stand_still(worker)
+    first = half("POST", "/classify?top=1", image, headers)
+    wait_for(lambda: metric("convoyd_slots_in_use") == 1 and metric(queue) == 0, "the first image is not in flight")
+    return first
 
 def whole(connection, status, name=None):
     answer = connection.answer()
@@ -60,17 +71,14 @@ configure "${common[@]}" "models=\"$work/models\"" 'worker={"slots": 1, "streams
 start --backend null --config "$work/config.json"
 client '
 worker = int(sys.argv[2])
-stand_still(worker)
-waiting = [half("POST", "/classify?top=1", image, ["X-Request-Id: half-%d" % i]) for i in range(20)]
+waiting = [fill_the_slot(worker, ["X-Request-Id: half-0"])]
+waiting += [half("POST", "/classify?top=1", image, ["X-Request-Id: half-%d" % i]) for i in range(1, 20)]
 leaving = Connection(url)
 leaving.ask("POST", "/classify", image)
-queue = "convoyd_queue_images{model=\"%s\"}" % model
-# One or two are in the slot, and wait no longer.
-wait_for(lambda: metric(queue) >= 19, "the images do not wait")
-before = metric(queue)
+wait_for(lambda: metric(queue) == 20, "the images do not wait")
 leaving.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 leaving.socket.close()
-wait_for(lambda: metric(queue) == before - 1, "one that reset its connection stays, or another left")
+wait_for(lambda: metric(queue) == 19, "one that reset its connection stays, or another left")
 os.kill(worker, signal.SIGCONT)
 for i, connection in enumerate(waiting):
     assert len(whole(connection, 200, "half-%d" % i)["results"]) == 1
@@ -130,9 +138,8 @@ configure "${common[@]}" "models=\"$work/models\"" 'worker={"slots": 1, "streams
 start --backend null --config "$work/config.json"
 client '
 daemon, worker = int(sys.argv[2]), int(sys.argv[3])
-stand_still(worker)
-waiting = [half("POST", "/classify", image) for _ in range(5)]
-wait_for(lambda: metric("convoyd_queue_images{model=\"%s\"}" % model) >= 3, "the images do not wait")
+waiting = [fill_the_slot(worker)] + [half("POST", "/classify", image) for _ in range(4)]
+wait_for(lambda: metric(queue) == 4, "the images do not wait")
 os.kill(daemon, signal.SIGTERM)
 os.kill(worker, signal.SIGCONT)
 for connection in waiting:

@@ -71,14 +71,17 @@ until_true 20 is "$good" 7.0 || fail "200: $(value "$good"), sent 7"
 for _ in {1..5}; do expect 200 -F "a=@$image" -F "b=@$image" "$url/classify"; done
 expect 415 --data-binary text "$url/classify" # the last: once it is counted, so is everything before it
 until_true 20 is "$bad" 2.0 || fail "415: $(value "$bad"), sent 2"
-[ "$(value "$good")" = '[12.0]' ] || fail "200: $(value "$good"), sent 12"
-[ "$(value "$images")" = '[17.0]' ] || fail "images: $(value "$images"), sent 17"
+# Asked again, because a scrape that takes longer than its 200 ms counts as a daemon that is down, until the next one.
+until_true 20 is "$good" 12.0 || fail "200: $(value "$good"), sent 12"
+until_true 20 is "$images" 17.0 || fail "images: $(value "$images"), sent 17"
 
 echo "The rules are loaded and healthy, nothing fires."
 shipped=$(grep -cE '^ +- (alert|record):' config/prometheus/convoyd.rules.yml)
 until_true 20 rules "all(r['health'] == 'ok' for r in $all_rules)" || fail "a rule is not healthy: $(cat "$work/rules")"
 rules "len($all_rules) == $shipped" || fail "not all $shipped rules are there: $(cat "$work/rules")"
-rules "not [r for r in $all_rules if r.get('state', 'inactive') != 'inactive']" || fail "an alert is not inactive: $(cat "$work/rules")"
+# ConvoydSlow judges the machine: that one of these few answers took 250 ms begins its ten minutes.
+until_true 20 rules "{r['name']: r['state'] for r in $all_rules if r.get('state', 'inactive') != 'inactive'} in ({}, {'ConvoydSlow': 'pending'})" ||
+  fail "an alert is not inactive: $(cat "$work/rules")"
 
 echo "A worker that is lost under an image: the request is answered, and the alert fires."
 worker=$(workers)

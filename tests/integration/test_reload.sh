@@ -83,11 +83,12 @@ expect 200 --data-binary @$image "$url/classify"
 
 echo "Again and again under load: every answer is right."
 cp models/cifar10-convnet/labels.txt "$models/one/labels.txt"
-"$python" tests/tools/load.py "$url" --seconds 2 --connections 16 --mix --json >"$work/load" &
-client=$!
-while kill -0 $client 2>/dev/null; do reload; done
-wait $client || fail "$(cat "$work/load")"
-[ "$reloads" -gt 20 ] || fail "only $reloads reloads"
+until [ $reloads -gt 20 ]; do # how many fit into the two seconds is the machine's affair
+  "$python" tests/tools/load.py "$url" --seconds 2 --connections 16 --mix --json >"$work/load" &
+  client=$!
+  while kill -0 $client 2>/dev/null; do reload; done
+  wait $client || fail "$(cat "$work/load")"
+done
 [ "$(workers)" = "$worker" ] || fail "the worker was replaced"
 stop
 echo "passed"

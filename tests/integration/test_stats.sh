@@ -97,7 +97,7 @@ run 2 cifar10-convnet extra
 run 2 --version 1
 err '--version needs a model'
 run 2 ..
-closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+keep_closed
 run 3 --url "http://127.0.0.1:$closed"
 err "no server answers at http://127.0.0.1:$closed"
 

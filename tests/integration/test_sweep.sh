@@ -60,7 +60,8 @@ if "loads" in wanted: # a comparison
             assert row[2] == {"first": "only in A", "second": "only in B"}[load["in"]], row
             continue
         for cell, key in zip(row[2:], ("requests_per_second", "p50", "p90", "p99", "p99.9")):
-            assert cell.endswith("\u00d7%.3f %s" % (load[key]["ratio"], load[key]["verdict"])), (cell, load[key])
+            ratio = load[key]["ratio"] # none where one of both answered nothing: the server of the first may have gone away before
+            assert cell == "-" if ratio is None else cell.endswith("\u00d7%.3f %s" % (ratio, load[key]["verdict"])), (cell, load[key])
     assert [line for line in wanted["differences"] if line.replace("\x1b", "\ufffd") not in html.unescape(visible)] == []
     sys.exit()
 assert json.loads(page.content["sweep"]) == wanted
@@ -130,23 +131,24 @@ run 0 bench --sweep --seconds 1 --rate 20,60 --batch 3 --json --report "$work/op
 page "$work/open.html"
 holds "[p['rate'] for p in d['points']] == [20, 60] and d['images_per_request'] == 3 and all(p['connections'] == 128 for p in d['points'])"
 holds "all('send_lag_ms' in p and p['images'] == 3 * p['answered'] for p in d['points'])"
-# 60 by chance in a second: 20 to 100 are five standard deviations.
-holds "20 < d['points'][1]['answered'] < 100"
+# 60 by chance in a second (Poisson): one run in 5e9 has 17 or less, or 115 or more.
+holds "17 < d['points'][1]['answered'] < 115"
 run 0 bench --sweep --seconds 0.2 --connections 2 $images
 out '^model cifar10-convnet version 1 on cpu, convoyd '
 out '^2 connections  *[0-9.]*  *[0-9.]* '
 # A stalled server holds up every request that falls due meanwhile: they count from when they were due. Every connection finds
-# its answer late, and those that are due later wait.
+# its answer late, and those that are due later wait: those of the first 1.7 s of a stall of 2 s are late by more than 0.3 s, about
+# 68 of 200 that arrive by chance; one run in 5e13 has less than a tenth of them there.
 answered() { answer_to /metrics | awk '/^convoyd_requests_total\{.*classify".*status="200"/ { n += $NF } END { print n + 0 }'; }
 before=$(answered)
-"$convoy" bench --sweep --json --rate 40 --connections 2 --seconds 4 --report "$work/stall.html" $images >"$work/out" &
+"$convoy" bench --sweep --json --rate 40 --connections 2 --seconds 5 --report "$work/stall.html" $images >"$work/out" &
 sweep=$!
-# The daemon stands when the measurement has begun: the warm-up of a second sends some 40.
+# The daemon stands when the measurement has begun: the warm-up of a second sends some 40, and 100 or more once in 1e14 runs.
 # shellcheck disable=SC2317 # until_true calls it
-measured() { [ "$(answered)" -ge $((before + 64)) ]; }
+measured() { [ "$(answered)" -ge $((before + 100)) ]; }
 until_true 20 measured || fail "only $(($(answered) - before)) requests come"
 stand_still "$(front)"
-sleep 1.5
+sleep 2
 kill -CONT "$(front)"
 wait $sweep || [ $? = 1 ] || fail "a stalled server ends the sweep: $(cat "$work/out")"
 page "$work/stall.html"
@@ -171,7 +173,7 @@ done
 run 1 bench --sweep --seconds 0.2 --connections 1 --json --report /dev/fd/8 $images 8>/dev/full
 err "'/dev/fd/8' cannot be written: No space left on device"
 holds "len(d['points']) == 1"
-closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+keep_closed
 run 3 bench --sweep --url "http://127.0.0.1:$closed" --report "$work/none.html" $images
 run 3 bench --sweep --url "http://user:secret@127.0.0.1:$closed" --rate 5 --report "$work/none.html" $images
 [ -z "$(find "$work" -maxdepth 1 \( -name 'none*' -o -name '*.tmp' \))" ] || fail "files are left: $(ls "$work")"

@@ -189,8 +189,8 @@ except ssl.SSLWantReadError:
     pass
 hello = outgoing.read()
 idle = context.wrap_socket(socket.create_connection(address, timeout=30), server_hostname="localhost")
-silent, dribbling = socket.create_connection(address), socket.create_connection(address)
 begun, ended, at = time.monotonic(), {}, 0
+silent, dribbling = socket.create_connection(address), socket.create_connection(address)
 while len(ended) < 2:
     assert time.monotonic() < begun + 20, f"only {len(ended)} connections are closed"
     if dribbling not in ended:

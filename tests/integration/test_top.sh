@@ -24,7 +24,7 @@ ends() {
 }
 
 echo "Arguments, and no server."
-closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+keep_closed
 ends 3 --count 1 --url "http://127.0.0.1:$closed"
 grep -q 'no server answers' "$work/err" || fail "$(cat "$work/err")"
 ends 2 --interval 0
