@@ -1,6 +1,7 @@
 /* What the files of the batcher share. Everything here is guarded by batcher->lock unless said otherwise.
  *
  * batcher.c               the batcher, models' queues, admission
+ * batcher_timer.c         when the control loop wakes
  * batcher_combine.c       short work under the lock that threads do for each other
  * batcher_fill.c          gives images rows, or parks them
  * batcher_hold.c          rows that a thread commits together
@@ -166,7 +167,8 @@ struct convoy_batcher {
     _Atomic uint64_t slot_bytes; /* of the first worker; read without the lock, with each inference request */
     atomic_bool stopped;
     int timer_fd;
-    uint64_t timer_at; /* UINT64_MAX: not armed */
+    _Atomic uint64_t timer_at; /* when the control loop is to wake, if not before; UINT64_MAX: at no time */
+    bool to_arm;               /* timer_at was changed, and the timer not armed for it yet */
 
     /* Groups with items, by their deadline; those whose items are to be ended are in `ending` instead. */
     struct convoy_deadline_wheel deadlines;
@@ -192,9 +194,9 @@ void convoy_batcher_run(struct convoy_batcher *batcher, struct batcher_work *wor
 /* Does what other threads asked for. Under the lock. */
 void convoy_batcher_do_asked(struct convoy_batcher *batcher);
 
-/* Does what other threads asked for, gives up the lock, and rings the workers that were given slots under it:
- * the ring is a system call that wakes another process, which would often run at once, on this processor,
- * while all threads wait for the lock. */
+/* Does what other threads asked for, gives up the lock, rings the workers that were given slots under it, and
+ * arms the timer: system calls, of which a ring wakes another process, which would often run at once, on this
+ * processor, while all threads wait for the lock. */
 void convoy_batcher_unlock(struct convoy_batcher *batcher);
 
 static inline struct model_queue *queue_of(struct convoy_batcher *batcher,
@@ -246,8 +248,10 @@ static inline int *open_slot_of(struct convoy_worker_slots *worker, const struct
     return &worker->open[item->layout][item->priority][item->model->number];
 }
 
-/* Arms the timer for when_us unless it fires earlier. */
+/* Wakes the control loop at when_us, unless it wakes earlier, and then looks at everything. */
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
+/* Arms the timer for the time that is wanted last. Without the lock. */
+void convoy_batcher_arm(struct convoy_batcher *batcher);
 
 /* The worker that would finish item first and has a row for it; NULL when none has one. */
 struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *batcher,
