@@ -34,7 +34,8 @@ enum slot_state {
     SLOT_FREE,
     SLOT_OPEN,     /* takes rows; its number stands in worker->open */
     SLOT_SEALED,   /* takes no more rows; waits to be submitted */
-    SLOT_IN_FLIGHT /* the worker has it */
+    SLOT_IN_FLIGHT /* the worker has it; of the front's threads the control loop alone touches it and its
+                      items */
 };
 
 struct row_range {

@@ -1,7 +1,7 @@
-/* The timer that wakes the control loop. Under the lock it is only noted when the control loop is to wake; the
- * thread that gives up the lock arms the timer after that. Arming is a system call: measured under load on two
- * cores of a virtual machine it took 1 us on one path and 9 to 12 us on another, which is as long as a thread
- * looks for the lock before it sleeps. */
+/* The timer that wakes the control loop. Under the lock it is only noted when the control loop is to wake;
+ * the thread that gives up the lock arms the timer after that. Arming is a system call: measured under load
+ * on two cores of a virtual machine it took 1 us on one path and 9 to 12 us on another, which is as long as a
+ * thread looks for the lock before it sleeps. */
 #include "server/batching/batcher_internal.h"
 
 #include <sys/timerfd.h>
@@ -24,8 +24,8 @@ void convoy_batcher_arm(struct convoy_batcher *batcher)
         armed = at;
         if (armed == UINT64_MAX)
             return;
-        struct itimerspec when = {.it_value = {.tv_sec = (time_t)(armed / 1000000u),
-                                               .tv_nsec = (long)(armed % 1000000u) * 1000}};
+        struct itimerspec when = {
+            .it_value = {.tv_sec = (time_t)(armed / 1000000u), .tv_nsec = (long)(armed % 1000000u) * 1000}};
         timerfd_settime(batcher->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
     } while ((at = atomic_load(&batcher->timer_at)) != armed);
 }
