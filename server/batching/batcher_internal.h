@@ -254,9 +254,10 @@ void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
 /* Arms the timer for the time that is wanted last. Without the lock. */
 void convoy_batcher_arm(struct convoy_batcher *batcher);
 
-/* The worker that would finish item first and has a row for it; NULL when none has one. */
+/* The worker that would finish item first and has a row for it; NULL when none has one. now:
+ * convoy_now_us(). */
 struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *batcher,
-                                                         const struct convoy_item *item);
+                                                         const struct convoy_item *item, uint64_t now);
 
 /* The number of a free slot of the worker, or NO_SLOT. */
 int convoy_worker_slots_free_slot(const struct convoy_worker_slots *worker);
