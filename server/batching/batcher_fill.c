@@ -214,8 +214,9 @@ static void leave(struct batcher_work *work)
 }
 
 /* True while the slot, if it is still the one that rows were committed to, could do nothing but gather: the
- * worker runs what it can, and the control loop wakes before the slot is ripe. Of files a slot that is full
- * (slot_for()) may wait for this commit to be staged. */
+ * worker runs what it can, and the control loop wakes before the slot is ripe. Where its images were all
+ * abandoned meanwhile, it is freed then, or with a completion. Of files a slot that is full (slot_for()) may
+ * wait for this commit to be staged. */
 static bool only_gathers(const struct convoy_worker_slots *worker, const struct worker_slot *slot,
                          enum convoy_input_layout layout, uint64_t ripe_us, uint32_t running)
 {

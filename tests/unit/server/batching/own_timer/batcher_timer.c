@@ -4,6 +4,7 @@
 #include "server/batching/batcher_internal.h"
 #include "tests/unit/server/batching/batcher_playground.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -173,6 +174,29 @@ Test(batcher_timer, a_commit_to_a_slot_that_gathers_takes_no_lock, .timeout = 30
     answer(next);
     collect();
     assert_answered(0, 3);
+    end();
+}
+
+Test(batcher_timer, a_slot_whose_image_was_abandoned_before_the_commit_is_freed_when_it_is_ripe,
+     .timeout = 30)
+{
+    uint32_t slot = begin_busy(5000), next;
+    submit(1); /* gathers: the timer is armed for it */
+    convoy_batcher_hold();
+    submit_for(2, 1, UINT64_MAX, false);
+    convoy_batcher_abandon(p.batcher, p.items[2].group);
+    convoy_batcher_tick(p.batcher);
+    cr_assert_eq(p.items[2].status, -ECONNABORTED);
+    convoy_batcher_let_go();
+    while (convoy_worker_slots_waits_for(p.worker_slots, &p.models[1])) {
+        cr_assert(wakes(WAIT_MS), "the slot is never freed");
+        convoy_batcher_tick(p.batcher);
+    }
+    answer(slot);
+    cr_assert_eq(take(&next), 1);
+    answer(next);
+    collect();
+    assert_answered(0, 2);
     end();
 }
 
