@@ -14,11 +14,15 @@ void convoy_batcher_unlock(struct convoy_batcher *batcher)
 {
     convoy_batcher_do_asked(batcher);
     uint64_t to_ring = batcher->to_ring;
+    bool to_arm = batcher->to_arm;
     batcher->to_ring = 0;
+    batcher->to_arm = false;
     pthread_mutex_unlock(&batcher->lock);
     for (uint32_t number = 0; to_ring != 0; number++, to_ring >>= 1)
         if (to_ring & 1)
             convoy_channel_ring(batcher->workers[number]->channel);
+    if (to_arm)
+        convoy_batcher_arm(batcher);
 }
 
 static void init_queue(struct model_queue *queue)
@@ -69,7 +73,7 @@ int convoy_batcher_new(uint32_t models, uint32_t workers, uint32_t writers, stru
     convoy_metrics_slots_in_use(metrics, 0); /* a gauge that is there before the first image */
     batcher->model_limit = models;
     batcher->worker_limit = workers;
-    batcher->timer_at = UINT64_MAX;
+    atomic_init(&batcher->timer_at, UINT64_MAX);
     convoy_deadline_wheel_init(&batcher->deadlines, convoy_now_us());
     convoy_list_init(&batcher->ending);
     convoy_list_init(&batcher->to_write);
@@ -251,16 +255,6 @@ void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_r
     convoy_queue_add(queue_of(batcher, model), priority, -(int64_t)n);
 }
 
-void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us)
-{
-    if (when_us >= batcher->timer_at)
-        return;
-    batcher->timer_at = when_us;
-    struct itimerspec at = {
-        .it_value = {.tv_sec = (time_t)(when_us / 1000000u), .tv_nsec = (long)(when_us % 1000000u) * 1000}};
-    timerfd_settime(batcher->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-}
-
 void convoy_item_forget_row(struct convoy_item *item)
 {
     free(item->kept_row);
@@ -330,9 +324,4 @@ uint64_t convoy_batcher_pending(struct convoy_batcher *batcher)
     uint64_t pending = batcher->pending;
     convoy_batcher_unlock(batcher);
     return pending;
-}
-
-int convoy_batcher_timer(const struct convoy_batcher *batcher)
-{
-    return batcher->timer_fd;
 }

@@ -21,7 +21,8 @@
  * Locks: one lock guards which row an image gets and which slot leaves, for these are one order over all
  * models and workers (fair_queue.h). It is held for some 100 ns, once for each request while the workers are
  * busy: admission takes none, nor does the end of writing a row that nothing waits for. It is not held while
- * rows are written or copied and while done() runs. No other lock is taken while it is held. */
+ * rows or outputs are written or copied, while done() runs, while a doorbell is rung and while the timer is
+ * armed. No other lock is taken while it is held. */
 #ifndef CONVOY_SERVER_BATCHER_H
 #define CONVOY_SERVER_BATCHER_H
 
@@ -203,7 +204,8 @@ void convoy_batcher_done_in_rounds(struct convoy_batcher *batcher, void (*begin)
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model);
 /* True when no image of the model waits or runs, and no slot holds one. */
 bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model_record *model);
-/* Sets a model's limits, also again at SIGHUP (max_batch must stay). Any thread. */
+/* Sets a model's limits, also again at SIGHUP (max_batch must stay). A slot that is open keeps its delay. Any
+ * thread. */
 void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model_record *model,
                                const struct convoy_batcher_limits *limits);
 /* Tells the size of the model's rows; from now on its images are admitted. */

@@ -1,8 +1,6 @@
 /* Which worker an image goes to: the one that will be done with it first (completion_estimate.h). */
 #include "server/batching/batcher_internal.h"
 
-#include "engine/base/clock.h"
-
 #include <math.h>
 
 static bool gathers(struct convoy_worker_slots *worker, const struct convoy_item *item)
@@ -41,18 +39,18 @@ static bool rather(struct convoy_worker_slots *worker, struct convoy_worker_slot
 }
 
 struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *batcher,
-                                                         const struct convoy_item *item)
+                                                         const struct convoy_item *item, uint64_t now)
 {
-    uint64_t now = convoy_now_us();
     bool served = convoy_batcher_serves(batcher, item->model);
     struct convoy_worker_slots *best = NULL;
-    double least_us = INFINITY;
-    for (uint32_t i = 0; i < batcher->worker_count; i++)
-        least_us = fmin(least_us, completion_us(batcher->workers[i], item, served, now));
+    double each_us[CONVOY_BATCHER_WORKERS], least_us = INFINITY;
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        each_us[i] = completion_us(batcher->workers[i], item, served, now);
+        least_us = fmin(least_us, each_us[i]);
+    }
     for (uint32_t i = 0; i < batcher->worker_count && least_us < INFINITY; i++) {
         struct convoy_worker_slots *worker = batcher->workers[i];
-        if (convoy_completion_as_good(completion_us(worker, item, served, now), least_us) &&
-            (best == NULL || rather(worker, best, item)))
+        if (convoy_completion_as_good(each_us[i], least_us) && (best == NULL || rather(worker, best, item)))
             best = worker;
     }
     return best;

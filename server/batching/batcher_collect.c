@@ -1,6 +1,10 @@
 /* What comes back from a worker: the control loop takes completions, and ends the items of their rows. All
  * images of all devices pass through here on one thread, so what can be done once a slot is not done once a
- * row (tests/bench/finish_time.c). */
+ * row (tests/bench/finish_time.c).
+ *
+ * A slot in flight and its items are the control loop's alone, which is why outputs and times are copied
+ * before the lock is taken: the HTTP threads' lines of memory, and the worker's, come to this core meanwhile.
+ */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -11,6 +15,16 @@
 
 /* Completions taken per call, so that a faulty worker cannot occupy the control loop. */
 #define COLLECT_MOST (2u * CONVOY_MAX_SLOTS)
+
+_Static_assert(CONVOY_MAX_SLOTS <= 64, "take_completions() has a bit for each slot");
+
+/* A range that ran. */
+struct completion {
+    uint32_t slot;
+    int status;
+    double took_us; /* as the worker says; below 0: it failed */
+    uint64_t now;   /* when it was taken */
+};
 
 /* A time reported by a worker is used only where it can be one. */
 static float plausible(float us)
@@ -108,15 +122,38 @@ static bool is_undecoded(const struct worker_slot *slot, const struct convoy_slo
            (report->undecoded[index / 64] >> (index % 64) & 1) != 0;
 }
 
-/* Ends the range that ran: hands its outputs over and lets the slot go on or frees it. */
-static void finish_range(struct convoy_worker_slots *worker, uint32_t number, int status,
-                         struct convoy_list *finished)
+/* Takes what the worker completed, each slot once; counts what is no completion of a slot in flight. Without
+ * the lock. */
+static uint32_t take_completions(struct convoy_worker_slots *worker, struct completion *completions,
+                                 uint32_t *nonsense)
 {
+    uint32_t count = 0;
+    uint64_t taken = 0; /* bits by slot number */
+    struct convoy_done done;
+    for (uint32_t i = 0; i < COLLECT_MOST && convoy_channel_take_done(worker->channel, &done); i++) {
+        const struct worker_slot *slot =
+            done.slot < worker->channel->size.slots ? &worker->slots[done.slot] : NULL;
+        if (slot == NULL || slot->state != SLOT_IN_FLIGHT || slot->generation != done.generation ||
+            (taken >> done.slot & 1) != 0) {
+            ++*nonsense;
+            continue;
+        }
+        taken |= UINT64_C(1) << done.slot;
+        completions[count++] = (struct completion){.slot = done.slot, .status = done.status};
+    }
+    return count;
+}
+
+/* Hands the outputs of the range that ran to its items, and what is known of the run; item->status says how
+ * each ends. Without the lock. */
+static void answer_range(struct convoy_worker_slots *worker, struct completion *completion)
+{
+    uint32_t number = completion->slot;
+    int status = completion->status;
     struct worker_slot *slot = &worker->slots[number];
-    struct convoy_batcher *batcher = worker->batcher;
-    struct model_queue *queue = queue_of(batcher, slot->model);
+    struct model_queue *queue = queue_of(worker->batcher, slot->model);
     struct row_range range = slot->ranges[slot->range_count - 1];
-    uint64_t now = convoy_now_us();
+    uint64_t now = completion->now = convoy_now_us();
     struct convoy_slot_report report;
     copy_report(slot, convoy_channel_report(worker->channel, number), &report);
     const uint8_t *outputs = convoy_channel_outputs(worker->channel, number);
@@ -135,23 +172,39 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
                 copy_map(worker, number, &report, item);
             convoy_observations_add(&waits, item->queue_us);
         }
-        convoy_item_finish(batcher, item, undecoded ? -EBADMSG : status_of(slot, status), now, finished);
+        item->status = undecoded ? -EBADMSG : status_of(slot, status);
     }
     if (waits.times > 0)
         convoy_model_waited(slot->model, &waits);
-    double took_us = -1;
+    completion->took_us = -1;
     if (status == 0) {
         struct convoy_batch_times times = {(uint64_t)plausible(report.input_us),
                                            (uint64_t)plausible(report.compute_us),
                                            (uint64_t)plausible(report.output_us)};
-        took_us = (double)plausible(report.input_us) + (double)plausible(report.compute_us) +
-                  (double)plausible(report.output_us);
+        completion->took_us = (double)plausible(report.input_us) + (double)plausible(report.compute_us) +
+                              (double)plausible(report.output_us);
         convoy_model_ran(slot->model, worker->metrics, range.rows, &times);
     }
-    convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, took_us);
+}
+
+/* Ends the items of the range that ran, and lets the slot go on or frees it. */
+static void finish_range(struct convoy_worker_slots *worker, const struct completion *completion,
+                         struct convoy_list *finished)
+{
+    struct worker_slot *slot = &worker->slots[completion->slot];
+    struct convoy_batcher *batcher = worker->batcher;
+    struct model_queue *queue = queue_of(batcher, slot->model);
+    struct row_range range = slot->ranges[slot->range_count - 1];
+    uint64_t now = completion->now;
+
+    for (uint32_t row = range.first; row < range.first + range.rows; row++)
+        if (slot->items[row] != NULL)
+            convoy_item_finish(batcher, slot->items[row], slot->items[row]->status, now, finished);
+    convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us,
+                             completion->took_us);
     convoy_parked_reorder(batcher, queue);
     /* A map may have waited until a network was loaded, which says nothing of other images. */
-    if (status == 0 && slot->map == CONVOY_MAP_NONE) {
+    if (completion->status == 0 && slot->map == CONVOY_MAP_NONE) {
         uint64_t since_us = worker->progress_us > slot->left_us ? worker->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
@@ -176,18 +229,14 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
 uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
 {
     struct convoy_list finished;
-    struct convoy_done done;
-    uint32_t nonsense = 0;
+    struct completion completions[CONVOY_MAX_SLOTS];
+    uint32_t nonsense = 0, count = take_completions(worker, completions, &nonsense);
     convoy_list_init(&finished);
+    for (uint32_t i = 0; i < count; i++)
+        answer_range(worker, &completions[i]);
     pthread_mutex_lock(&worker->batcher->lock);
-    for (uint32_t i = 0; i < COLLECT_MOST && convoy_channel_take_done(worker->channel, &done); i++) {
-        const struct worker_slot *slot =
-            done.slot < worker->channel->size.slots ? &worker->slots[done.slot] : NULL;
-        if (slot == NULL || slot->state != SLOT_IN_FLIGHT || slot->generation != done.generation)
-            nonsense++;
-        else
-            finish_range(worker, done.slot, done.status, &finished);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        finish_range(worker, &completions[i], &finished);
     convoy_worker_slots_pump(worker);
     bool more = worker->batcher->orphaned || worker->batcher->parked_count > 0;
     convoy_batcher_unlock(worker->batcher);

@@ -190,7 +190,7 @@ void convoy_batcher_tick(struct convoy_batcher *batcher)
     (void)got;
     convoy_list_init(&finished);
     pthread_mutex_lock(&batcher->lock);
-    batcher->timer_at = UINT64_MAX;
+    atomic_store(&batcher->timer_at, UINT64_MAX);
     end_and_go_on(batcher, &finished);
 }
 

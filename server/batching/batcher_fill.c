@@ -23,7 +23,7 @@ static uint32_t slot_capacity(const struct convoy_worker_slots *worker, const st
     return (uint32_t)rows;
 }
 
-static int open_slot(struct convoy_worker_slots *worker, const struct convoy_item *item)
+static int open_slot(struct convoy_worker_slots *worker, const struct convoy_item *item, uint64_t now)
 {
     struct convoy_batcher *batcher = worker->batcher;
     const struct model_queue *queue = queue_of(batcher, item->model);
@@ -39,7 +39,7 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     slot->priority = item->priority;
     slot->capacity = capacity;
     slot->files_end = (uint64_t)capacity * CONVOY_JPEG_ROW_BYTES; /* behind the headers */
-    slot->opened_us = convoy_now_us();
+    slot->ripe_us = now + queue->limits.max_delay_us;
     slot->order = batcher->orders++;
     slot->range_count = 0;
     worker->used++;
@@ -67,7 +67,7 @@ static uint32_t count_fitting(const struct convoy_worker_slots *worker, const st
 
 /* The slot for the first of n items: the one that gathers, if it takes it, or a free one. NO_SLOT when there
  * is none. */
-static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *const *items)
+static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *const *items, uint64_t now)
 {
     const struct convoy_item *first = items[0];
     int *open = open_slot_of(worker, first);
@@ -79,7 +79,7 @@ static int slot_for(struct convoy_worker_slots *worker, struct convoy_item *cons
         slot->state = SLOT_SEALED; /* full, as far as this file is concerned */
         *open = NO_SLOT;
     }
-    int number = open_slot(worker, first);
+    int number = open_slot(worker, first, now);
     if (number == NO_SLOT)
         return NO_SLOT;
     worker->slots[number].profile = first->profile;
@@ -110,10 +110,11 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
                                 struct convoy_worker_slots **where)
 {
     const struct convoy_item *first = items[0];
-    struct convoy_worker_slots *worker = convoy_batcher_choose_worker(batcher, first);
+    uint64_t now = convoy_now_us();
+    struct convoy_worker_slots *worker = convoy_batcher_choose_worker(batcher, first, now);
     if (worker == NULL)
         return 0;
-    int number = slot_for(worker, items);
+    int number = slot_for(worker, items, now);
     if (number == NO_SLOT)
         return 0;
     struct worker_slot *slot = &worker->slots[number];
@@ -124,7 +125,7 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
     atomic_fetch_add(&slot->unwritten, n);
     convoy_slot_price(worker, slot,
                       n * convoy_image_cost_us(&worker->costs[first->model->number],
-                                               &queue_of(batcher, first->model)->cost, convoy_now_us()));
+                                               &queue_of(batcher, first->model)->cost, now));
     worker->chosen = ++batcher->choices;
     if (!convoy_worker_slots_serve(worker, first->model))
         batcher->orphaned = true; /* another worker may serve it sooner */
@@ -212,18 +213,32 @@ static void leave(struct batcher_work *work)
     all_written(commitment->worker, commitment->slot);
 }
 
+/* True while the slot, if it is still the one that rows were committed to, could do nothing but gather: the
+ * worker runs what it can, and the control loop wakes before the slot is ripe. Where its images were all
+ * abandoned meanwhile, it is freed then, or with a completion. Of files a slot that is full (slot_for()) may
+ * wait for this commit to be staged. */
+static bool only_gathers(const struct convoy_worker_slots *worker, const struct worker_slot *slot,
+                         enum convoy_input_layout layout, uint64_t ripe_us, uint32_t running)
+{
+    return running >= atomic_load(&worker->streams) && layout != CONVOY_LAYOUT_JPEG &&
+           slot->state == SLOT_OPEN && atomic_load(&worker->batcher->timer_at) <= ripe_us;
+}
+
 /* Commits rows without the lock, where nothing waits for them: others still write theirs, or the worker has
- * more of that kind than it runs at once, so that the slot cannot leave before one of those slots is done, or
- * the worker dies. Who finds that out looks at `unwritten` after it has changed `running`; here it is the
- * other way round, so one of the two sees what the other did. */
+ * as many of that kind as it runs at once, or more, so that the slot cannot leave before one of those slots
+ * is done, the worker dies, or, where it may be staged, it is ripe. Who finds that out looks at `unwritten`
+ * after it has changed `running` or timer_at; here it is the other way round, so one of the two sees what the
+ * other did. */
 void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot,
                                     uint32_t rows)
 {
-    enum convoy_input_layout layout = slot->layout; /* before it may be another slot */
+    enum convoy_input_layout layout = slot->layout; /* and ripe_us, before it may be another slot */
+    uint64_t ripe_us = slot->ripe_us;
     bool last = atomic_fetch_sub(&slot->unwritten, rows) == rows;
     uint32_t running = atomic_load(running_of(worker, layout));
     struct commitment commitment = {.worker = worker, .slot = slot};
-    if (last && running <= convoy_worker_slots_most(worker, layout))
+    if (last && running <= convoy_worker_slots_most(worker, layout) &&
+        !only_gathers(worker, slot, layout, ripe_us, running))
         commitment.work.run = leave;
     else if (!last && running < atomic_load(&worker->streams) && slot->state == SLOT_OPEN)
         commitment.work.run = seal;

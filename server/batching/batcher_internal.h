@@ -1,6 +1,7 @@
 /* What the files of the batcher share. Everything here is guarded by batcher->lock unless said otherwise.
  *
  * batcher.c               the batcher, models' queues, admission
+ * batcher_timer.c         when the control loop wakes
  * batcher_combine.c       short work under the lock that threads do for each other
  * batcher_fill.c          gives images rows, or parks them
  * batcher_hold.c          rows that a thread commits together
@@ -33,7 +34,8 @@ enum slot_state {
     SLOT_FREE,
     SLOT_OPEN,     /* takes rows; its number stands in worker->open */
     SLOT_SEALED,   /* takes no more rows; waits to be submitted */
-    SLOT_IN_FLIGHT /* the worker has it */
+    SLOT_IN_FLIGHT /* the worker has it; of the front's threads the control loop alone touches it and its
+                      items */
 };
 
 struct row_range {
@@ -55,7 +57,7 @@ struct worker_slot {
     uint32_t live;              /* rows that a request waits for: entries of items that are not NULL */
     uint32_t abandoned;         /* rows whose items were abandoned before they ran */
     uint32_t retries;
-    uint64_t opened_us; /* when its first row was reserved */
+    uint64_t ripe_us;   /* max_delay_us after its first row was reserved: it has gathered */
     uint64_t order;     /* counts slots as they are opened */
     uint64_t left_us;   /* when the worker was given it */
     uint32_t passed;    /* slots that the worker has completed since */
@@ -166,7 +168,8 @@ struct convoy_batcher {
     _Atomic uint64_t slot_bytes; /* of the first worker; read without the lock, with each inference request */
     atomic_bool stopped;
     int timer_fd;
-    uint64_t timer_at; /* UINT64_MAX: not armed */
+    _Atomic uint64_t timer_at; /* when the control loop is to wake, if not before; UINT64_MAX: at no time */
+    bool to_arm;               /* timer_at was changed, and the timer not armed for it yet */
 
     /* Groups with items, by their deadline; those whose items are to be ended are in `ending` instead. */
     struct convoy_deadline_wheel deadlines;
@@ -192,9 +195,9 @@ void convoy_batcher_run(struct convoy_batcher *batcher, struct batcher_work *wor
 /* Does what other threads asked for. Under the lock. */
 void convoy_batcher_do_asked(struct convoy_batcher *batcher);
 
-/* Does what other threads asked for, gives up the lock, and rings the workers that were given slots under it:
- * the ring is a system call that wakes another process, which would often run at once, on this processor,
- * while all threads wait for the lock. */
+/* Does what other threads asked for, gives up the lock, rings the workers that were given slots under it, and
+ * arms the timer: system calls, of which a ring wakes another process, which would often run at once, on this
+ * processor, while all threads wait for the lock. */
 void convoy_batcher_unlock(struct convoy_batcher *batcher);
 
 static inline struct model_queue *queue_of(struct convoy_batcher *batcher,
@@ -246,12 +249,15 @@ static inline int *open_slot_of(struct convoy_worker_slots *worker, const struct
     return &worker->open[item->layout][item->priority][item->model->number];
 }
 
-/* Arms the timer for when_us unless it fires earlier. */
+/* Wakes the control loop at when_us, unless it wakes earlier, and then looks at everything. */
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
+/* Arms the timer for the time that is wanted last. Without the lock. */
+void convoy_batcher_arm(struct convoy_batcher *batcher);
 
-/* The worker that would finish item first and has a row for it; NULL when none has one. */
+/* The worker that would finish item first and has a row for it; NULL when none has one. now:
+ * convoy_now_us(). */
 struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *batcher,
-                                                         const struct convoy_item *item);
+                                                         const struct convoy_item *item, uint64_t now);
 
 /* The number of a free slot of the worker, or NO_SLOT. */
 int convoy_worker_slots_free_slot(const struct convoy_worker_slots *worker);

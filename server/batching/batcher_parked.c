@@ -4,6 +4,8 @@
  * grows with the logarithm of their number, and with the number of images not at all. */
 #include "server/batching/batcher_internal.h"
 
+#include "engine/base/clock.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -136,7 +138,7 @@ static struct convoy_item *next_for_open_slots(struct convoy_batcher *batcher, s
             struct convoy_item *item =
                 slot->state == SLOT_OPEN ? convoy_parked_next(queue_of(batcher, slot->model)) : NULL;
             if (item == NULL || item == best || item == *second ||
-                convoy_batcher_choose_worker(batcher, item) == NULL)
+                convoy_batcher_choose_worker(batcher, item, convoy_now_us()) == NULL)
                 continue;
             if (best == NULL || parked_before(batcher, item, best)) {
                 *second = best;
@@ -162,7 +164,7 @@ static struct convoy_item *next_with_row(struct convoy_batcher *batcher, struct 
     while (batcher->parked_count > 0 && best == NULL) {
         struct model_queue *queue = batcher->parked[0];
         struct convoy_item *item = head_of(queue);
-        if (convoy_batcher_choose_worker(batcher, item) != NULL)
+        if (convoy_batcher_choose_worker(batcher, item, convoy_now_us()) != NULL)
             best = item;
         heap_remove(batcher, queue);
         batcher->skipped[skipped++] = queue;

@@ -94,7 +94,6 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     struct worker_slot *slot = &worker->slots[number];
     struct model_queue *queue = queue_of(worker->batcher, slot->model);
     const struct row_range *range = &slot->ranges[slot->range_count - 1];
-    slot->state = SLOT_IN_FLIGHT;
     slot->generation++;
     slot->left_us = convoy_now_us();
     slot->passed = 0;
@@ -121,6 +120,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     atomic_fetch_add(running_of(worker, slot->layout), 1);
     if (atomic_fetch_add(&worker->in_flight, 1) == 0)
         worker->progress_us = worker->noticed_us = slot->left_us;
+    slot->state = SLOT_IN_FLIGHT; /* from here on the control loop reads it without the lock */
     convoy_channel_submit(worker->channel, number);
     worker->batcher->to_ring |= UINT64_C(1) << worker->number;
 }
@@ -136,10 +136,9 @@ static bool may_leave(struct convoy_worker_slots *worker, const struct worker_sl
         return true;
     if (running > convoy_worker_slots_most(worker, slot->layout))
         return false;
-    uint64_t ripe_us = slot->opened_us + queue_of(worker->batcher, slot->model)->limits.max_delay_us;
-    if (slot->state == SLOT_SEALED || now >= ripe_us)
+    if (slot->state == SLOT_SEALED || now >= slot->ripe_us)
         return true;
-    convoy_batcher_wake_at(worker->batcher, ripe_us);
+    convoy_batcher_wake_at(worker->batcher, slot->ripe_us);
     return false;
 }
 

@@ -60,3 +60,21 @@ Test(batcher_collect, a_profiled_image_gets_the_times_of_its_layers)
     free(p.items[0].layers);
     end();
 }
+
+Test(batcher_collect, a_completion_that_comes_twice_at_once_counts_once)
+{
+    uint32_t slot, next;
+    begin(3, 1, 1000000);
+    submit(0);
+    cr_assert_eq(take(&slot), 1);
+    submit(1);
+    answer(slot);
+    answer(slot);
+    cr_assert_eq(convoy_worker_slots_collect(p.worker_slots), 1);
+    cr_assert_eq(p.done_count, 1);
+    cr_assert_eq(take(&next), 1);
+    answer(next);
+    collect();
+    assert_answered(0, 2);
+    end();
+}

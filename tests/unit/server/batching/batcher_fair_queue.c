@@ -245,3 +245,26 @@ Test(batcher_fair_queue, a_model_whose_less_urgent_images_wait_has_not_rested)
     cr_assert_eq(*since_us, 0, "nothing waits");
     end();
 }
+
+Test(batcher_fair_queue, a_run_is_charged_with_the_times_that_the_worker_reports)
+{
+    uint32_t slot;
+    begin(3, 1, 1000000);
+    const struct convoy_fair_queue *fair = &queue_of(p.batcher, &p.models[0])->fair;
+    submit(0);
+    cr_assert_eq(take(&slot), 1);
+    *convoy_channel_report(&p.worker, slot) =
+        (struct convoy_slot_report){.input_us = 1, .compute_us = 20, .output_us = 300};
+    answer(slot);
+    collect();
+    cr_assert_float_eq(fair->used_us, 321, 1e-6);
+    cr_assert_float_eq(fair->row_us, 321, 1e-6);
+    submit(1);
+    cr_assert_eq(take(&slot), 1);
+    convoy_channel_finish(
+        &p.worker, &(struct convoy_done){slot, convoy_channel_slot(&p.worker, slot)->generation, -EIO});
+    collect();
+    cr_assert_float_eq(fair->used_us, 321, 1e-6, "a run that failed is paid for");
+    cr_assert_float_eq(fair->row_us, 321, 1e-6);
+    end();
+}
