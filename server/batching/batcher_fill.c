@@ -39,7 +39,7 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     slot->priority = item->priority;
     slot->capacity = capacity;
     slot->files_end = (uint64_t)capacity * CONVOY_JPEG_ROW_BYTES; /* behind the headers */
-    slot->ripe_us = now + queue->limits.max_delay_us;
+    slot->opened_us = now;
     slot->order = batcher->orders++;
     slot->range_count = 0;
     worker->used++;
@@ -213,32 +213,18 @@ static void leave(struct batcher_work *work)
     all_written(commitment->worker, commitment->slot);
 }
 
-/* True while the slot, if it is still the one that rows were committed to, could do nothing but gather: the
- * worker runs what it can, and the control loop wakes before the slot is ripe. Where its images were all
- * abandoned meanwhile, it is freed then, or with a completion. Of files a slot that is full (slot_for()) may
- * wait for this commit to be staged. */
-static bool only_gathers(const struct convoy_worker_slots *worker, const struct worker_slot *slot,
-                         enum convoy_input_layout layout, uint64_t ripe_us, uint32_t running)
-{
-    return running >= atomic_load(&worker->streams) && layout != CONVOY_LAYOUT_JPEG &&
-           slot->state == SLOT_OPEN && atomic_load(&worker->batcher->timer_at) <= ripe_us;
-}
-
 /* Commits rows without the lock, where nothing waits for them: others still write theirs, or the worker has
- * as many of that kind as it runs at once, or more, so that the slot cannot leave before one of those slots
- * is done, the worker dies, or, where it may be staged, it is ripe. Who finds that out looks at `unwritten`
- * after it has changed `running` or timer_at; here it is the other way round, so one of the two sees what the
- * other did. */
+ * more of that kind than it runs at once, so that the slot cannot leave before one of those slots is done, or
+ * the worker dies. Who finds that out looks at `unwritten` after it has changed `running`; here it is the
+ * other way round, so one of the two sees what the other did. */
 void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot,
                                     uint32_t rows)
 {
-    enum convoy_input_layout layout = slot->layout; /* and ripe_us, before it may be another slot */
-    uint64_t ripe_us = slot->ripe_us;
+    enum convoy_input_layout layout = slot->layout; /* before it may be another slot */
     bool last = atomic_fetch_sub(&slot->unwritten, rows) == rows;
     uint32_t running = atomic_load(running_of(worker, layout));
     struct commitment commitment = {.worker = worker, .slot = slot};
-    if (last && running <= convoy_worker_slots_most(worker, layout) &&
-        !only_gathers(worker, slot, layout, ripe_us, running))
+    if (last && running <= convoy_worker_slots_most(worker, layout))
         commitment.work.run = leave;
     else if (!last && running < atomic_load(&worker->streams) && slot->state == SLOT_OPEN)
         commitment.work.run = seal;

@@ -57,7 +57,7 @@ struct worker_slot {
     uint32_t live;              /* rows that a request waits for: entries of items that are not NULL */
     uint32_t abandoned;         /* rows whose items were abandoned before they ran */
     uint32_t retries;
-    uint64_t ripe_us;   /* max_delay_us after its first row was reserved: it has gathered */
+    uint64_t opened_us; /* when its first row was reserved */
     uint64_t order;     /* counts slots as they are opened */
     uint64_t left_us;   /* when the worker was given it */
     uint32_t passed;    /* slots that the worker has completed since */

@@ -136,9 +136,10 @@ static bool may_leave(struct convoy_worker_slots *worker, const struct worker_sl
         return true;
     if (running > convoy_worker_slots_most(worker, slot->layout))
         return false;
-    if (slot->state == SLOT_SEALED || now >= slot->ripe_us)
+    uint64_t ripe_us = slot->opened_us + queue_of(worker->batcher, slot->model)->limits.max_delay_us;
+    if (slot->state == SLOT_SEALED || now >= ripe_us)
         return true;
-    convoy_batcher_wake_at(worker->batcher, slot->ripe_us);
+    convoy_batcher_wake_at(worker->batcher, ripe_us);
     return false;
 }
 

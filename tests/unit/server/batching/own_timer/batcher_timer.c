@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FAR_US  600000000u /* no test runs for so long */
@@ -45,29 +44,48 @@ static uint32_t begin_busy(uint32_t max_delay_us)
     return slot;
 }
 
-/* A row that gathers for a shorter time. */
+/* An image whose deadline comes soon. */
 static void submit_near(void)
 {
-    set_limits(4, NEAR_US, 500);
-    submit(2);
+    submit_for(2, 0, convoy_now_us() + NEAR_US, false);
 }
 
-/* One thread plays both: under the lock it would wait for itself. */
-Test(batcher_timer, of_two_threads_that_arm_at_once_the_earlier_time_counts, .timeout = 30)
+static void finish(uint32_t slot)
 {
-    uint32_t slot = begin_busy(FAR_US), next;
-    meanwhile = submit_near;
-    submit_for(1, 1, convoy_now_us() + FAR_US, false);
-    cr_assert_null(meanwhile);
-    cr_assert(wakes(WAIT_MS), "the later time was armed last");
-    convoy_batcher_tick(p.batcher);
+    uint32_t next;
     answer(slot);
     collect();
     while (take(&next) > 0) {
         answer(next);
         collect();
     }
+}
+
+/* One thread plays both: under the lock it would wait for itself. */
+Test(batcher_timer, of_two_threads_that_arm_at_once_the_earlier_time_counts, .timeout = 30)
+{
+    uint32_t slot = begin_busy(FAR_US);
+    meanwhile = submit_near;
+    submit_for(1, 1, convoy_now_us() + FAR_US, false);
+    cr_assert_null(meanwhile);
+    cr_assert(wakes(WAIT_MS), "the later time was armed last");
+    finish(slot);
     assert_answered(0, 3);
+    end();
+}
+
+Test(batcher_timer, a_loop_that_woke_is_woken_for_what_comes_later, .timeout = 30)
+{
+    uint32_t slot = begin_busy(FAR_US);
+    for (int i = 1; i < 3; i++) {
+        submit_for(i, 0, convoy_now_us() + NEAR_US, false);
+        while (p.items[i].status != -ETIMEDOUT) {
+            cr_assert(wakes(WAIT_MS), "time %d", i);
+            convoy_batcher_tick(p.batcher);
+        }
+    }
+    finish(slot);
+    assert_answered(0, 1);
     end();
 }
 
@@ -110,99 +128,6 @@ Test(batcher_timer, nothing_is_armed_for_a_loop_that_wakes_earlier)
     end();
 }
 
-/* ---- Commits to a slot that gathers ---- */
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool reserved, may_commit, committed;
-} turn = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static void set(bool *flag)
-{
-    pthread_mutex_lock(&turn.lock);
-    *flag = true;
-    pthread_cond_signal(&turn.changed);
-    pthread_mutex_unlock(&turn.lock);
-}
-
-/* False when it is not set within WAIT_MS. */
-static bool wait_for(const bool *flag)
-{
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += WAIT_MS / 1000;
-    int code = 0;
-    pthread_mutex_lock(&turn.lock);
-    while (!*flag && code == 0)
-        code = pthread_cond_timedwait(&turn.changed, &turn.lock, &end);
-    bool is_set = *flag;
-    pthread_mutex_unlock(&turn.lock);
-    return is_set;
-}
-
-/* Like an HTTP thread: writes a row, and commits it when it is told to. */
-static void *commit_later(void *context)
-{
-    (void)context;
-    convoy_batcher_hold();
-    submit(2);
-    set(&turn.reserved);
-    wait_for(&turn.may_commit);
-    convoy_batcher_let_go();
-    set(&turn.committed);
-    return NULL;
-}
-
-Test(batcher_timer, a_commit_to_a_slot_that_gathers_takes_no_lock, .timeout = 30)
-{
-    uint32_t slot = begin_busy(NEAR_US), next;
-    pthread_t thread;
-    submit(1); /* gathers: the timer is armed for it */
-    cr_assert_eq(pthread_create(&thread, NULL, commit_later, NULL), 0);
-    cr_assert(wait_for(&turn.reserved));
-    pthread_mutex_lock(&p.batcher->lock);
-    set(&turn.may_commit);
-    bool committed = wait_for(&turn.committed);
-    pthread_mutex_unlock(&p.batcher->lock);
-    pthread_join(thread, NULL);
-    cr_assert(committed, "it waited for the lock");
-    cr_assert_eq(take(&next), 0, "it did not gather");
-    cr_assert(wakes(WAIT_MS));
-    convoy_batcher_tick(p.batcher);
-    cr_assert_eq(take(&next), 2, "it was ripe and was not staged");
-    answer(slot);
-    answer(next);
-    collect();
-    assert_answered(0, 3);
-    end();
-}
-
-Test(batcher_timer, a_slot_whose_image_was_abandoned_before_the_commit_is_freed_when_it_is_ripe,
-     .timeout = 30)
-{
-    uint32_t slot = begin_busy(NEAR_US), next;
-    submit(1); /* gathers: the timer is armed for it */
-    convoy_batcher_hold();
-    submit_for(2, 1, UINT64_MAX, false);
-    convoy_batcher_abandon(p.batcher, p.items[2].group);
-    convoy_batcher_tick(p.batcher);
-    cr_assert_eq(p.items[2].status, -ECONNABORTED);
-    convoy_batcher_let_go();
-    while (convoy_worker_slots_waits_for(p.worker_slots, &p.models[1])) {
-        cr_assert(wakes(WAIT_MS), "the slot is never freed");
-        convoy_batcher_tick(p.batcher);
-    }
-    answer(slot);
-    collect();
-    while (take(&next) > 0) {
-        answer(next);
-        collect();
-    }
-    assert_answered(0, 2);
-    end();
-}
-
 Test(batcher_timer, the_first_commit_to_a_slot_arms_the_timer)
 {
     uint32_t slot = begin_busy(NEAR_US), next;
@@ -227,27 +152,5 @@ Test(batcher_timer, the_commit_that_fills_a_slot_has_it_staged)
     answer(next);
     collect();
     assert_answered(0, 5);
-    end();
-}
-
-/* The slots of two models gather, and one is ripe long before the other: the timer that is armed for the
- * later one does not do for both. */
-Test(batcher_timer, a_slot_that_is_ripe_earlier_arms_the_timer_again)
-{
-    uint32_t slot = begin_busy(FAR_US), next;
-    submit_for(1, 1, UINT64_MAX, false);
-    submit_near();
-    cr_assert(wakes(WAIT_MS));
-    convoy_batcher_tick(p.batcher);
-    cr_assert_eq(take(&next), 1);
-    cr_assert_eq(convoy_channel_slot(&p.worker, next)->model, 0);
-    answer(slot);
-    answer(next);
-    collect();
-    while (take(&next) > 0) {
-        answer(next);
-        collect();
-    }
-    assert_answered(0, 3);
     end();
 }
