@@ -28,7 +28,7 @@ static void start(struct convoy_hold *hold, int socket, struct convoy_packet *pa
     if (at < end)
         pid = -E2BIG; /* a front of a later build */
     else if (packet->number != 0 && packet->fd_count == START_FDS && count > 0 &&
-        convoy_hold_find(hold, packet->number) == NULL)
+             convoy_hold_find(hold, packet->number) == NULL)
         pid = convoy_child_worker(arguments, packet->fds, WORKER_FDS, &error);
     if (pid > 0 && !convoy_hold_worker(hold, packet, pid)) {
         kill(pid, SIGKILL);

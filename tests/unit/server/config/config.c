@@ -297,7 +297,8 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"slots\": 65}}", "worker.slots must be an integer from 1 to 64"},
         {"{\"worker\": {\"hang_timeout_ms\": 100}}", "worker.hang_timeout_ms must be"},
         {"{\"worker\": {\"sandbox\": 1}}", "worker.sandbox must be true or false"},
-        {"{\"worker\": {\"confine_files\": true}}", "worker.confine_files must be \"auto\", \"on\" or \"off\""},
+        {"{\"worker\": {\"confine_files\": true}}",
+         "worker.confine_files must be \"auto\", \"on\" or \"off\""},
         {"{\"worker\": {\"readable\": \"/data\"}}", "worker.readable must be"},
         {"{\"worker\": {\"readable\": [\"\"]}}", "a folder"},
         {"{\"worker\": {\"readable\": [\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\","
