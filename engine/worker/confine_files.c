@@ -7,6 +7,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <linux/landlock.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -91,15 +92,15 @@ static void allow_places(int ruleset, uint64_t handled)
 /* The worker's own programs and modules, which may lie anywhere. */
 static void allow_own_program(int ruleset, uint64_t handled)
 {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/../lib");
+    char path[PATH_MAX], libraries[PATH_MAX + sizeof "/../lib"];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length < 0)
         return;
     path[length] = '\0';
-    char *folder = dirname(path);
+    const char *folder = dirname(path);
+    snprintf(libraries, sizeof libraries, "%s/../lib", folder);
     allow(ruleset, handled, folder, RUN);
-    strcat(folder, "/../lib"); /* there is room: above */
-    allow(ruleset, handled, folder, RUN);
+    allow(ruleset, handled, libraries, RUN);
 }
 
 /* Where the loader was told to look for libraries. */
