@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -24,6 +25,7 @@ static const int network[] = {SCMP_SYS(socket),  SCMP_SYS(socketpair), SCMP_SYS(
 #define FCHMODAT2     452
 #define SETXATTRAT    463
 #define REMOVEXATTRAT 466
+#define FILE_SETATTR  469
 
 /* clone() is below, clone3() too. */
 static const int processes[] = {SCMP_SYS(fork),
@@ -91,8 +93,8 @@ static const int administration[] = {SCMP_SYS(mount),
                                      SCMP_SYS(sethostname),
                                      SCMP_SYS(setdomainname)};
 
-/* Landlock refuses to open a file, and minds none of these. fchmodat2() and setxattrat() came with Linux 6.6
- * and 6.13; their numbers are those of all machines. */
+/* Landlock refuses to open a file, and minds none of these. fchmodat2(), setxattrat() and file_setattr() came
+ * with Linux 6.6, 6.13 and 6.17; their numbers are those of all machines. */
 static const int attributes[] = {SCMP_SYS(chmod),
                                  SCMP_SYS(fchmod),
                                  SCMP_SYS(fchmodat),
@@ -113,9 +115,12 @@ static const int attributes[] = {SCMP_SYS(chmod),
                                  SCMP_SYS(truncate),
                                  FCHMODAT2,
                                  SETXATTRAT,
-                                 REMOVEXATTRAT};
+                                 REMOVEXATTRAT,
+                                 FILE_SETATTR};
 
-/* A call is refused when its argument compares like that. */
+/* A call is refused when its argument compares like that. A filter sees 64 bits of what the kernel takes as
+ * an int: what must be equal is compared in its 32 bits, or any bit above them would make it another value.
+ */
 struct bounded {
     int call;
     struct scmp_arg_cmp when;
@@ -126,6 +131,14 @@ static int refuse(scmp_filter_ctx filter, const int *calls, size_t count)
     int code = 0;
     for (size_t i = 0; i < count && code == 0; i++)
         code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
+    return code;
+}
+
+static int refuse_each(scmp_filter_ctx filter, const struct bounded *calls, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), calls[i].call, 1, &calls[i].when);
     return code;
 }
 
@@ -141,36 +154,38 @@ static int refuse_bounded(scmp_filter_ctx filter)
         {SCMP_SYS(prlimit64), SCMP_A0(SCMP_CMP_NE, 0)},
         {SCMP_SYS(move_pages), SCMP_A0(SCMP_CMP_NE, 0)},
         /* The kernel signals the owner of a descriptor: it could be made the front. */
-        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_SETOWN)},
-        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_SETOWN_EX)},
-        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_SETSIG)},
-        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_SETLEASE)},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, FIOSETOWN)},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, SIOCSPGRP)},
+        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, F_SETOWN)},
+        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, F_SETOWN_EX)},
+        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, F_SETSIG)},
+        {SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, F_SETLEASE)},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, FIOSETOWN)},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, SIOCSPGRP)},
         /* Standard error may be a terminal, into which the worker could type. */
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCSTI)},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCLINUX)},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, TIOCSTI)},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, TIOCLINUX)},
         /* Memory of the front would be readable where it is readable for the user. */
-        {SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_DUMPABLE)},
+        {SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, PR_SET_DUMPABLE)},
     };
-    int code = 0;
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0] && code == 0; i++)
-        code = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), calls[i].call, 1, &calls[i].when);
-    return code;
+    return refuse_each(filter, calls, sizeof calls / sizeof calls[0]);
 }
 
-/* Opening a file to read it must not empty it, which Landlock before version 3 does not see. openat2() has
- * its flags in memory, where a filter cannot look; programs take openat() where it is not. */
+/* Opening a file to read it must not empty it, which Landlock before version 3 does not see; and the access
+ * mode 3, which serves ioctl() alone, asks for no right of Landlock. openat2() has its flags in memory, where
+ * a filter cannot look; programs take openat() where it is not. */
 static int refuse_attributes(scmp_filter_ctx filter)
 {
-    const scmp_datum_t flags = O_TRUNC | O_ACCMODE;
+    const scmp_datum_t cuts = O_TRUNC | O_ACCMODE;
+    const struct bounded calls[] = {
+        {SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, cuts, O_TRUNC | O_RDONLY)},
+        {SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, cuts, O_TRUNC | O_RDONLY)},
+        {SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, O_ACCMODE, O_ACCMODE)},
+        {SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE, O_ACCMODE)},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, FS_IOC_SETFLAGS)},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, FS_IOC_FSSETXATTR)},
+    };
     int code = refuse(filter, attributes, sizeof attributes / sizeof attributes[0]);
     if (code == 0)
-        code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(open), 1,
-                                SCMP_A1(SCMP_CMP_MASKED_EQ, flags, O_TRUNC | O_RDONLY));
-    if (code == 0)
-        code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(openat), 1,
-                                SCMP_A2(SCMP_CMP_MASKED_EQ, flags, O_TRUNC | O_RDONLY));
+        code = refuse_each(filter, calls, sizeof calls / sizeof calls[0]);
     if (code == 0)
         code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 0);
     return code;
@@ -205,7 +220,7 @@ int convoy_worker_confine_early(struct convoy_worker_confinement *confinement, s
         return 0;
     int code = convoy_worker_take_own_user(confinement->user, &confinement->folders.write, error);
     if (code == 0)
-        confinement->same_user = *error;
+        confinement->why_same_user = *error;
     if (confinement->sandbox)
         convoy_hide_memory();
     return code;
@@ -215,10 +230,10 @@ void convoy_worker_confine_before(struct convoy_worker_confinement *confinement,
 {
     bool wanted = confinement->files == CONVOY_FILES_ON ||
                   (confinement->files == CONVOY_FILES_AUTO && strcmp(backend, "cuda") != 0);
-    confinement->any_file.message[0] = '\0';
+    confinement->why_any_file.message[0] = '\0';
     if (!confinement->sandbox || !wanted || confinement->landlock > 0)
         return;
-    int abi = convoy_worker_confine_files(&confinement->folders, &confinement->any_file);
+    int abi = convoy_worker_confine_files(&confinement->folders, &confinement->why_any_file);
     confinement->landlock = abi > 0 ? abi : 0;
 }
 
@@ -242,8 +257,8 @@ void convoy_worker_confined_text(const struct convoy_worker_confinement *confine
     char files[CONVOY_ERROR_BYTES + 32] = "any file";
     if (confinement->landlock > 0)
         snprintf(files, sizeof files, "no files but its own (Landlock %d)", confinement->landlock);
-    else if (confinement->any_file.message[0] != '\0')
-        snprintf(files, sizeof files, "any file: %s", confinement->any_file.message);
+    else if (confinement->why_any_file.message[0] != '\0')
+        snprintf(files, sizeof files, "any file: %s", confinement->why_any_file.message);
     snprintf(text, CONVOY_CONFINED_BYTES, "%s; user %u%s%s", files, (unsigned)geteuid(),
-             confinement->same_user.message[0] != '\0' ? ": " : "", confinement->same_user.message);
+             confinement->why_same_user.message[0] != '\0' ? ": " : "", confinement->why_same_user.message);
 }

@@ -28,8 +28,8 @@ struct convoy_worker_confinement {
     enum convoy_confine_files files;
     const char *user; /* engine/worker/own_user.h */
     struct convoy_worker_folders folders;
-    int landlock;                            /* its ABI: files are confined; 0: they are not */
-    struct convoy_error same_user, any_file; /* why the user did not change; why files are not confined */
+    int landlock;                                    /* its ABI: files are confined; 0: they are not */
+    struct convoy_error why_same_user, why_any_file; /* empty: nothing speaks against it */
 };
 
 /* "auto", "on", "off", by number. */

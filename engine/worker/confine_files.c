@@ -7,6 +7,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <linux/landlock.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,9 @@ struct place {
 };
 
 /* Programs and libraries where distributions, CUDA, Nix and Guix put them; what the C library, OpenMP and a
- * GPU's driver ask of the system; devices. /proc of other processes is closed by the kernel: a confined
- * process may not look into one that is not. /dev/shm is not here: it holds what clients share. */
+ * GPU's driver ask of the system; devices. Of other processes /proc shows the command line; their memory
+ * and environment the kernel closes to a confined process. /dev/shm is not here: it holds what clients share.
+ */
 static const struct place places[] = {
     {"/usr", RUN},
     {"/lib*", RUN},
@@ -183,11 +185,26 @@ static uint64_t handled_access(long abi)
     return handled;
 }
 
+/* Landlock holds for the thread that asks for it, and what it makes. */
+static bool has_other_threads(void)
+{
+    int threads = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *entry;
+    while (tasks != NULL && (entry = readdir(tasks)) != NULL)
+        threads += entry->d_name[0] != '.';
+    if (tasks != NULL)
+        closedir(tasks);
+    return threads > 1;
+}
+
 int convoy_worker_confine_files(const struct convoy_worker_folders *folders, struct convoy_error *error)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 0)
         return convoy_fail(error, -errno, "this kernel or container has no Landlock: %s", strerror(errno));
+    if (has_other_threads())
+        return convoy_fail(error, -EBUSY, "the process has other threads already, which a library started");
     struct landlock_ruleset_attr attributes = {.handled_access_fs = handled_access(abi)};
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
     if (ruleset < 0)

@@ -25,7 +25,7 @@ struct convoy_worker_folders {
 
 /* For the calling thread, threads that it makes later, and for good. Folders that are not there are passed
  * by. Returns the version of Landlock's ABI, which is above 0, or a negative errno: nothing is confined then.
- * -ENOSYS and -EOPNOTSUPP: this kernel has no Landlock. */
+ * -ENOSYS and -EOPNOTSUPP: this kernel has no Landlock; -EBUSY: the process has several threads. */
 int convoy_worker_confine_files(const struct convoy_worker_folders *folders, struct convoy_error *error);
 
 #endif

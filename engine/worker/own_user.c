@@ -38,18 +38,20 @@ static bool may(unsigned capability)
 }
 
 /* Leaves KEPT of what is permitted. A change of the user emptied what is effective. */
-static void drop_capabilities(void)
+static int drop_capabilities(struct convoy_error *error)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct have[_LINUX_CAPABILITY_U32S_3];
-    if (!read_capabilities(have))
-        return;
+    struct __user_cap_data_struct have[_LINUX_CAPABILITY_U32S_3] = {0};
+    (void)read_capabilities(have); /* else it keeps none */
     for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
         have[i].permitted &= i == 0 ? KEPT : 0;
         have[i].effective = have[i].permitted;
         have[i].inheritable = 0;
     }
-    syscall(SYS_capset, &header, have);
+    return syscall(SYS_capset, &header, have) == 0
+               ? 0
+               : convoy_fail(error, -errno, "the worker cannot give up its capabilities: %s",
+                             strerror(errno));
 }
 
 /* A number at *text, behind which is the end or a character and another number; *text goes on there. */
@@ -100,26 +102,47 @@ static int change(const struct identity *identity, struct convoy_error *error)
     if (setgroups(identity->group_count, identity->groups) != 0 ||
         setresgid(identity->gid, identity->gid, identity->gid) != 0 ||
         setresuid(identity->uid, identity->uid, identity->uid) != 0)
-        return convoy_fail(error, -errno, "the worker cannot become user %u: %s", (unsigned)identity->uid,
-                           strerror(errno));
+        return convoy_fail(
+            error, -errno,
+            "the worker cannot become user %u: %s (worker.user is for a daemon that root starts)",
+            (unsigned)identity->uid, strerror(errno));
     return 0;
+}
+
+/* What a worker needs to run as another user, and the daemon to signal it then. */
+static bool may_change(void)
+{
+    return may(CAP_SETUID) && may(CAP_SETGID) && may(CAP_DAC_READ_SEARCH) && may(CAP_KILL);
 }
 
 int convoy_worker_take_own_user(const char *user, const char **cache_dir, struct convoy_error *error)
 {
     struct identity identity = {.uid = CONVOY_OWN_UID, .gid = CONVOY_OWN_UID};
-    error->message[0] = '\0';
+    struct convoy_error why_not = {{0}};
+    const char *shared = cache_dir != NULL ? *cache_dir : NULL;
+    gid_t before = getegid();
     int code = user != NULL ? read_identity(user, &identity, error) : 0;
     bool wanted = identity.uid != geteuid() && (user != NULL || geteuid() == 0);
-    if (wanted && user == NULL && !(may(CAP_SETUID) && may(CAP_SETGID) && may(CAP_DAC_READ_SEARCH))) {
-        convoy_fail(error, 0,
-                    "it stays root, which lacks CAP_SETUID, CAP_SETGID or CAP_DAC_READ_SEARCH here");
+    if (wanted && user == NULL && !may_change()) {
+        convoy_fail(
+            &why_not, 0,
+            "it stays root, which lacks CAP_SETUID, CAP_SETGID, CAP_DAC_READ_SEARCH or CAP_KILL here");
         wanted = false;
     }
     if (code == 0 && wanted) {
         make_own_folder(&identity, cache_dir);
         code = change(&identity, error);
+        /* Not in this user namespace, e.g.: nothing is lost that the daemon did not have anyway. */
+        if (code != 0 && user == NULL && geteuid() == 0 &&
+            (getegid() == before || setresgid(before, before, before) == 0)) {
+            code = convoy_fail(&why_not, 0, "it stays root: %s", error->message);
+            if (cache_dir != NULL)
+                *cache_dir = shared;
+        }
     }
-    drop_capabilities();
+    if (code == 0)
+        code = drop_capabilities(error);
+    if (code == 0)
+        *error = why_not;
     return code;
 }

@@ -17,9 +17,10 @@
 /* Changes the process's user and groups, and leaves it of its capabilities those to read files
  * (CAP_DAC_READ_SEARCH) and to lock memory (CAP_IPC_LOCK), where it has them.
  *
- * user: "UID:GID[,GID...]", or NULL: CONVOY_OWN_UID without groups, where root runs the process and it can
- * keep the capability to read files: models that only root may read stay readable. Without that it stays
- * root, and *error says so, though 0 is returned; the message is empty otherwise.
+ * user: "UID:GID[,GID...]", or NULL: CONVOY_OWN_UID without groups, where root runs the process, can keep
+ * the capability to read files, so that models that only root may read stay readable, and can signal other
+ * users. Without that, or where this user namespace has no such user, it stays root, and *error says so,
+ * though 0 is returned; the message is empty otherwise.
  *
  * cache_dir (in and out, may be NULL and point to NULL): the folder that the new user writes to. Where the
  * user changes it becomes a folder of that user's in the one given, "uid-UID", which is made if it is

@@ -204,8 +204,7 @@ void convoy_batcher_done_in_rounds(struct convoy_batcher *batcher, void (*begin)
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model);
 /* True when no image of the model waits or runs, and no slot holds one. */
 bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model_record *model);
-/* Sets a model's limits, also again at SIGHUP (max_batch must stay). A slot that is open keeps its delay. Any
- * thread. */
+/* Sets a model's limits, also again at SIGHUP (max_batch must stay). Any thread. */
 void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model_record *model,
                                const struct convoy_batcher_limits *limits);
 /* Tells the size of the model's rows; from now on its images are admitted. */

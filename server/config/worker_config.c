@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define HOUR_MS    3600000u
 #define LEAST_SLOT 4096u /* bytes: a page */
@@ -57,11 +56,6 @@ static int read_user(const struct convoy_json *inside, char **user, struct convo
     snprintf(key, sizeof key, "%s: worker.user", inside->file);
     if ((result = convoy_user_identity(key, name, identity, error)) < 0)
         return result;
-    if (geteuid() != 0 && strtoul(identity, NULL, 10) != geteuid())
-        return convoy_fail(error, -EINVAL,
-                           "%s: worker.user is '%s', and only root can run workers as another user: start "
-                           "convoyd as root, or leave the key out",
-                           inside->file, name);
     *user = strdup(identity);
     return *user != NULL ? 0 : convoy_fail(error, -ENOMEM, "%s: out of memory", inside->file);
 }

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -81,6 +83,17 @@ static long signal_front_by_thread(void)
 static long signal_front_by_descriptor(void)
 {
     return fcntl(STDERR_FILENO, F_SETOWN, getppid());
+}
+
+/* The kernel takes the command as 32 bits, a filter sees 64. */
+static long signal_front_by_long_command(void)
+{
+    return syscall(SYS_fcntl, STDERR_FILENO, (1ul << 32) | F_SETOWN, getppid());
+}
+
+static long type_by_long_command(void)
+{
+    return syscall(SYS_ioctl, -1, (1ul << 32) | TIOCSTI, ""); /* no terminal: EBADF */
 }
 
 static long limit_front(void)
@@ -166,6 +179,17 @@ static long cut_file(void)
     return truncate("/nonexistent/file", 0);
 }
 
+/* The access mode 3 is for ioctl() alone, and asks for no right of Landlock. */
+static long open_for_ioctl(void)
+{
+    return open("/nonexistent/file", O_ACCMODE);
+}
+
+static long set_flags(void)
+{
+    return ioctl(-1, FS_IOC_SETFLAGS, &(int){0});
+}
+
 static long cut_file_by_reading(void)
 {
     return open("/nonexistent/file", O_RDONLY | O_TRUNC);
@@ -186,6 +210,8 @@ int fault_escape(struct convoy_error *error)
                 {"kill", signal_front},
                 {"tgkill", signal_front_by_thread},
                 {"owner", signal_front_by_descriptor},
+                {"long owner", signal_front_by_long_command},
+                {"long ioctl", type_by_long_command},
                 {"prlimit", limit_front},
                 {"descriptor", send_descriptor},
                 {"io_uring", make_ring},
@@ -201,8 +227,10 @@ int fault_escape(struct convoy_error *error)
                 {"utimes", change_times},
                 {"setxattr", change_attribute},
                 {"truncate", cut_file},
-                {"O_TRUNC", cut_file_by_reading}};
-    char open_ways[400] = "none";
+                {"O_TRUNC", cut_file_by_reading},
+                {"mode 3", open_for_ioctl},
+                {"flags", set_flags}};
+    char open_ways[500] = "none";
     size_t used = 0;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         long result = ways[i].try();

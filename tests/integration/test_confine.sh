@@ -70,7 +70,7 @@ configure 'worker={"confine_files": "off"}'
 start --backend "$backend" --models "$work/models" --config "$work/config.json"
 open=$(reason)
 echo "$open"
-for way in read shm make chmod chown utimes setxattr truncate O_TRUNC; do [[ $open == *"$way"* ]] || fail "the stand-in does not find $way: $open"; done
+for way in read shm make chmod chown utimes setxattr truncate O_TRUNC "mode 3" flags; do [[ $open == *"$way"* ]] || fail "the stand-in does not find $way: $open"; done
 for way in $others; do [[ "${open/ways out:/,}," != *", $way"* ]] || fail "$way is open: $open"; done
 stop
 

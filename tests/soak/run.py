@@ -101,7 +101,8 @@ class Daemon:
         config.write_text(json.dumps({
             "models": str(work / "models"), "default_model": MODEL, "model_control": "explicit", "tune": "off",
             "repository": {"load_at_start": [MODEL]}, "auth": {"loopback_admin": True},
-            "worker": {"hang_timeout_ms": 6000 if emulated else 500}, "http": {"request_timeout_ms": 2000}}))
+            # A worker of another user cannot be given limits without CAP_SYS_RESOURCE.
+            "worker": {"hang_timeout_ms": 6000 if emulated else 500} | ({"user": "root"} if os.geteuid() == 0 else {}), "http": {"request_timeout_ms": 2000}}))
         self.bin = copy_of(build, backend, work)
         backend = "cuda" if emulated else backend
         # The places where the worker looks for the module.
