@@ -37,18 +37,16 @@ static bool may(unsigned capability)
     return read_capabilities(have) && (have[0].permitted >> capability & 1) != 0;
 }
 
-/* Leaves KEPT of what is permitted. A change of the user emptied what is effective. */
+/* Leaves KEPT of what is permitted. A change of the user emptied what is effective. The call is made only
+ * where there is something to give up: a service's filter may refuse it (systemd's @privileged). */
 static int drop_capabilities(struct convoy_error *error)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct have[_LINUX_CAPABILITY_U32S_3] = {0};
-    (void)read_capabilities(have); /* else it keeps none */
-    for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-        have[i].permitted &= i == 0 ? KEPT : 0;
-        have[i].effective = have[i].permitted;
-        have[i].inheritable = 0;
-    }
-    return syscall(SYS_capset, &header, have) == 0
+    struct __user_cap_data_struct have[_LINUX_CAPABILITY_U32S_3] = {0},
+                                  wanted[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (read_capabilities(have))
+        wanted[0].permitted = wanted[0].effective = have[0].permitted & KEPT;
+    return memcmp(have, wanted, sizeof have) == 0 || syscall(SYS_capset, &header, wanted) == 0
                ? 0
                : convoy_fail(error, -errno, "the worker cannot give up its capabilities: %s",
                              strerror(errno));
@@ -119,6 +117,7 @@ int convoy_worker_take_own_user(const char *user, const char **cache_dir, struct
 {
     struct identity identity = {.uid = CONVOY_OWN_UID, .gid = CONVOY_OWN_UID};
     struct convoy_error why_not = {{0}};
+    bool changed = false;
     const char *shared = cache_dir != NULL ? *cache_dir : NULL;
     gid_t before = getegid();
     int code = user != NULL ? read_identity(user, &identity, error) : 0;
@@ -132,6 +131,7 @@ int convoy_worker_take_own_user(const char *user, const char **cache_dir, struct
     if (code == 0 && wanted) {
         make_own_folder(&identity, cache_dir);
         code = change(&identity, error);
+        changed = code == 0;
         /* Not in this user namespace, e.g.: nothing is lost that the daemon did not have anyway. */
         if (code != 0 && user == NULL && geteuid() == 0 &&
             (getegid() == before || setresgid(before, before, before) == 0)) {
@@ -140,8 +140,13 @@ int convoy_worker_take_own_user(const char *user, const char **cache_dir, struct
                 *cache_dir = shared;
         }
     }
-    if (code == 0)
-        code = drop_capabilities(error);
+    if (code != 0)
+        return code;
+    code = drop_capabilities(error);
+    if (code != 0 && !changed) { /* it keeps what the daemon has */
+        why_not = *error;
+        code = 0;
+    }
     if (code == 0)
         *error = why_not;
     return code;
