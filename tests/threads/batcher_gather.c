@@ -1,6 +1,6 @@
 /* Rows of several threads that gather in a slot while the worker is busy, for the thread sanitizer: commits
- * beside the timer, which is armed without the lock. In each round a slot is in flight
- * that does not end, and nothing but the timer may say that the rows behind it have gathered: were a commit
+ * beside the timer, which is armed without the lock. In each round a slot is in flight that does not end,
+ * and nothing but the timer may say that the rows behind it have gathered: were a commit
  * or an arming lost between two threads, it would fire in ten minutes, or at no time. Some rows bring a
  * deadline, each earlier than all before, so that both times are armed in one round. The main thread is the
  * control loop and the worker. */

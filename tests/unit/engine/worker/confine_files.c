@@ -171,3 +171,26 @@ Test(confine_files, folders_that_are_not_there_are_passed_by_and_the_cache_is_ma
     cr_assert_eq(codes[0], 0);
     cr_assert_eq(access(folders.write, R_OK | W_OK | X_OK), 0);
 }
+
+static void *wait_for_the_end(void *pipe)
+{
+    char byte;
+    return read(*(int *)pipe, &byte, 1) == 0 ? NULL : pipe;
+}
+
+/* What a library started would stay as free as it was. */
+Test(confine_files, a_process_with_several_threads_is_not_confined)
+{
+    int ends[2];
+    pthread_t thread;
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_for_the_end, &ends[0]), 0);
+    int code = convoy_worker_confine_files(&folders, &error);
+    close(ends[1]);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+    if (code == -ENOSYS || code == -EOPNOTSUPP || code == -EPERM)
+        cr_skip_test("this kernel or container has no Landlock");
+    cr_assert_eq(code, -EBUSY, "%s", error.message);
+    cr_assert_eq(open_code(folder_path(&other, "secret"), O_RDONLY), 0);
+}

@@ -126,6 +126,14 @@ Test(own_user, root_becomes_a_user_that_reads_and_does_not_write)
     cr_assert_str_empty(outcome.cache_dir);
 }
 
+static void assert_stays_root(const struct outcome *outcome, const char *cache_dir)
+{
+    cr_assert_eq(outcome->code, 0, "%s", outcome->error.message);
+    cr_assert_eq(outcome->effective, 0u);
+    cr_assert_not_null(strstr(outcome->error.message, "it stays root"), "%s", outcome->error.message);
+    cr_assert_str_eq(outcome->cache_dir, cache_dir);
+}
+
 Test(own_user, root_stays_where_models_could_not_be_read_or_the_worker_not_be_killed)
 {
     static const unsigned lacks[] = {CAP_DAC_READ_SEARCH, CAP_KILL};
@@ -135,10 +143,7 @@ Test(own_user, root_stays_where_models_could_not_be_read_or_the_worker_not_be_ki
     struct folder folder = make_roots(&file);
     for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
         struct outcome outcome = take(NULL, folder.path, file, 1u << lacks[i]);
-        cr_assert_eq(outcome.code, 0);
-        cr_assert_eq(outcome.effective, 0u);
-        cr_assert_not_null(strstr(outcome.error.message, "stays root"), "%s", outcome.error.message);
-        cr_assert_str_eq(outcome.cache_dir, folder.path);
+        assert_stays_root(&outcome, folder.path);
     }
     folder_remove(&folder);
 }
@@ -156,10 +161,7 @@ Test(own_user, root_stays_where_there_is_no_other_user)
         folder_remove(&folder);
         cr_skip_test("there are no user namespaces");
     }
-    cr_assert_eq(outcome.code, 0, "%s", outcome.error.message);
-    cr_assert_eq(outcome.effective, 0u);
-    cr_assert_not_null(strstr(outcome.error.message, "it stays root: "), "%s", outcome.error.message);
-    cr_assert_str_eq(outcome.cache_dir, folder.path);
+    assert_stays_root(&outcome, folder.path);
     folder_remove(&folder);
 }
 

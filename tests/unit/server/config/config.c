@@ -304,8 +304,8 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"readable\": [\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\","
          "\"11\",\"12\",\"13\",\"14\",\"15\",\"16\",\"17\"]}}",
          "worker.readable must name at most 16 folders, found 17"},
-        {"{\"worker\": {\"user\": \"nobody here\"}}",
-         "worker.user: this machine has no user 'nobody here': name one, or give a number"},
+        {"{\"worker\": {\"user\": \"no such user\"}}",
+         "worker.user: this machine has no user 'no such user': name one, or give a number"},
         {"{\"worker\": {\"user\": 5}}", "worker.user must be"},
         {"{\"worker\": {\"canary_ms\": 3600001}}", "worker.canary_ms must be"},
         {"{\"worker\": {\"orphan_ms\": -1}}", "worker.orphan_ms must be"},
