@@ -5,8 +5,7 @@
  * deadline, each earlier than all before, so that both times are armed in one round. The main thread is the
  * control loop and the worker. */
 #include "engine/base/clock.h"
-#include "server/batching/batcher.h"
-#include "tests/threads/check.h"
+#include "tests/threads/one_worker.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -27,11 +26,6 @@ struct image {
     uint32_t value;
 };
 
-static struct convoy_metrics *metrics;
-static struct convoy_batcher *batcher;
-static struct convoy_channel channel, end;
-static struct convoy_worker_slots *slots;
-static struct convoy_model_record model = {.name = "a"};
 static struct image images[SUBMITTERS + 1]; /* the last one is the main thread's */
 static pthread_barrier_t round_begins, round_is_over;
 static uint64_t begun_us;
@@ -109,23 +103,10 @@ static uint32_t wait_for_staged(void)
 
 int main(void)
 {
-    struct convoy_error error;
-    struct convoy_channel_size size = {.slots = 4, .input_bytes = 64 * 64, .output_bytes = 64 * 64};
-    struct convoy_model_shape shape = {.channels = 1, .height = 4, .width = 1, .outputs_per_row = 1};
     pthread_t threads[SUBMITTERS];
     uint64_t together = 0;
     begun_us = convoy_now_us();
-    metrics = convoy_metrics_new();
-    model.metrics = convoy_metrics_model(metrics, "a");
-    CHECK(convoy_batcher_new(1, 1, 0, metrics, &batcher, &error) == 0);
-    CHECK(convoy_channel_create(&channel, &error) == 0);
-    CHECK(convoy_channel_lay_out(&channel, &size, &error) == 0);
-    CHECK(convoy_channel_attach(&end, channel.memory_fd, channel.worker_doorbell_fd, &size, &error) == 0);
-    CHECK(convoy_worker_slots_new(batcher, &channel, "cuda:0", &slots, &error) == 0);
-    convoy_batcher_set_limits(batcher, &model, &(struct convoy_batcher_limits){64, 0, 100});
-    convoy_batcher_model_ready(batcher, &model, &shape);
-    convoy_worker_slots_up(slots, 1);
-    convoy_worker_slots_model(slots, &model, true, NULL, 0);
+    open_batcher(4, 64, 1, (struct convoy_batcher_limits){64, 0, 100});
     pthread_barrier_init(&round_begins, NULL, SUBMITTERS + 1);
     pthread_barrier_init(&round_is_over, NULL, SUBMITTERS + 1);
     for (uint32_t i = 0; i < SUBMITTERS; i++)
@@ -153,10 +134,7 @@ int main(void)
         pthread_join(threads[i], NULL);
     CHECK(convoy_batcher_pending(batcher) == 0);
     printf("%d rounds, %.1f of %d rows gathered\n", ROUNDS, (double)together / ROUNDS, SUBMITTERS);
-    convoy_batcher_free(batcher);
-    convoy_channel_destroy(&end);
-    convoy_channel_destroy(&channel);
-    convoy_metrics_free(metrics);
+    close_batcher();
     pthread_barrier_destroy(&round_begins);
     pthread_barrier_destroy(&round_is_over);
     return 0;

@@ -3,8 +3,7 @@
  * without the lock, while other threads fill and submit slots. What such a worker answers is its own; each
  * image must be answered exactly once. The main thread is the control loop and the worker. */
 #include "engine/base/clock.h"
-#include "server/batching/batcher.h"
-#include "tests/threads/check.h"
+#include "tests/threads/one_worker.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -24,11 +23,6 @@ struct image {
     atomic_int done;
 };
 
-static struct convoy_metrics *metrics;
-static struct convoy_batcher *batcher;
-static struct convoy_channel channel, end;
-static struct convoy_worker_slots *slots;
-static struct convoy_model_record model = {.name = "a"};
 static struct image images[SUBMITTERS][ROUNDS];
 static atomic_uint over;
 
@@ -65,22 +59,9 @@ static void *submit_all(void *context)
 
 int main(void)
 {
-    struct convoy_error error;
-    struct convoy_channel_size size = {.slots = SLOTS, .input_bytes = 4 * 64, .output_bytes = 4 * 64};
-    struct convoy_model_shape shape = {.channels = 1, .height = 4, .width = 1, .outputs_per_row = 1};
     pthread_t threads[SUBMITTERS];
     uint32_t slot, nonsense = 0;
-    metrics = convoy_metrics_new();
-    model.metrics = convoy_metrics_model(metrics, "a");
-    CHECK(convoy_batcher_new(1, 1, 0, metrics, &batcher, &error) == 0);
-    CHECK(convoy_channel_create(&channel, &error) == 0);
-    CHECK(convoy_channel_lay_out(&channel, &size, &error) == 0);
-    CHECK(convoy_channel_attach(&end, channel.memory_fd, channel.worker_doorbell_fd, &size, &error) == 0);
-    CHECK(convoy_worker_slots_new(batcher, &channel, "cuda:0", &slots, &error) == 0);
-    convoy_batcher_set_limits(batcher, &model, &(struct convoy_batcher_limits){4, 50, 20});
-    convoy_batcher_model_ready(batcher, &model, &shape);
-    convoy_worker_slots_up(slots, 2);
-    convoy_worker_slots_model(slots, &model, true, NULL, 0);
+    open_batcher(SLOTS, 4, 2, (struct convoy_batcher_limits){4, 50, 20});
     for (uint32_t i = 0; i < SUBMITTERS; i++)
         CHECK(pthread_create(&threads[i], NULL, submit_all, images[i]) == 0);
     while (atomic_load(&over) < SUBMITTERS || convoy_batcher_pending(batcher) > 0) {
@@ -101,9 +82,6 @@ int main(void)
     }
     CHECK(nonsense > 0);
     printf("%d images, %u completions of nothing\n", SUBMITTERS * ROUNDS, nonsense);
-    convoy_batcher_free(batcher);
-    convoy_channel_destroy(&end);
-    convoy_channel_destroy(&channel);
-    convoy_metrics_free(metrics);
+    close_batcher();
     return 0;
 }
