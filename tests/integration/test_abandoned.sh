@@ -156,59 +156,81 @@ Image.new("RGB", (6000, 6000), "gray").save(sys.argv[1] + "/plain.jpg", quality=
 PYTHON
 start --backend null --config "$work/config.json"
 "$python" - "$url" "$work" $slower "$(front)" <<'PYTHON' || fail "see above"
-import os, select, signal, statistics, sys, time
+import os, re, select, signal, statistics, sys, threading, time, urllib.request
+from io import BytesIO
+from PIL import Image
 sys.path.insert(0, "tests/tools")
 from wire import Connection
 url, slower, front = sys.argv[1], int(sys.argv[3]), int(sys.argv[4])
 noise, plain = (open(f"{sys.argv[2]}/{name}.jpg", "rb").read() for name in ("noise", "plain"))
-small = open("models/samples/ship.jpg", "rb").read()
-from io import BytesIO
-from PIL import Image
 stretched = BytesIO()
-Image.open(BytesIO(small)).resize((640, 640)).save(stretched, "JPEG")
+Image.open("models/samples/ship.jpg").resize((640, 640)).save(stretched, "JPEG")
 small = stretched.getvalue()
-# How long an image will take is expected by its pixels and bytes and by what those took before. A large file of noise takes
-# least for these, 1.0 ns measured, a progressive image of one colour most, 8.1 ns. So some of the deadlines below are far
-# enough off to be admitted, and pass nevertheless.
-for _ in range(4):
-    with Connection(url) as connection:
-        connection.ask("POST", "/classify", noise)
-        if connection.answer().status != 200:
-            sys.exit("the image of noise is not answered")
-busy = [Connection(url) for _ in range(3 * os.cpu_count())]
-for connection in busy:
-    connection.ask("POST", "/classify?timeout_ms=60000", plain)
-waiting = []
-for timeout_ms in (int(100 * 1.15**step) for step in range(32)):
+def ask(image, timeout_ms):
     connection = Connection(url)
-    connection.ask("POST", f"/classify?timeout_ms={timeout_ms}", small)
-    waiting.append((timeout_ms, time.monotonic() + timeout_ms / 1000, connection))
-# Those that the daemon does not expect to end in time are refused at once. It stands still until the first of the others is
-# nearly due: its decoders lose that time, and so are in the middle of their work when the deadline passes.
-end = time.monotonic() + 20
-while any(connection.unread_by_server() for _, _, connection in waiting):
-    if time.monotonic() > end:
-        sys.exit("the images are not read")
-os.kill(front, signal.SIGSTOP)
-refused = select.select([connection.socket for _, _, connection in waiting], [], [], 0)[0]
-due = min((due for _, due, connection in waiting if connection.socket not in refused), default=0)
-time.sleep(max(0, due - 0.02 - time.monotonic()))
-os.kill(front, signal.SIGCONT)
-continued = time.monotonic()
-after_ms = []
-for timeout_ms, due, connection in waiting:
-    answer = connection.answer()
-    late_ms = 1000 * (time.monotonic() - max(due, continued))
-    if answer.status == 503 and "deadline passed before" in answer.json()["error"]:
-        after_ms.append(late_ms)
-        print(f"a deadline of {timeout_ms} ms: 503, {late_ms:.0f} ms late")
-if not after_ms:
+    connection.ask("POST", f"/classify?timeout_ms={timeout_ms}", image)
+    return connection
+def all_answered(connections):
+    for connection in connections:
+        if connection.answer().status != 200:
+            sys.exit("one that has time enough is not answered")
+def queued():
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    return int(re.search(r'convoyd_queue_images\{model="cifar10-convnet"\} (\d+)', text)[1])
+def note_arrivals(connections, arrived):
+    """Puts the time at which each connection's answer comes into arrived; returns when all have come."""
+    left = {connection.socket: connection for connection in connections}
+    while left:
+        for socket in select.select(list(left), [], [])[0]:
+            arrived[left.pop(socket)] = time.monotonic()
+def let_deadlines_pass():
+    """Returns by how many ms each answer came after its deadline that passed while its image waited for a decoder."""
+    # How long an image will take is expected by its pixels and bytes and by what those took before. A large file of noise
+    # takes least for these, 1.0 ns measured, a progressive image of one colour most, 8.1 ns. So some of the deadlines below
+    # are far enough off to be admitted, and pass nevertheless.
+    all_answered([ask(noise, 60000) for _ in range(4)])
+    busy = [ask(plain, 60000) for _ in range(3 * os.cpu_count())]
+    end = time.monotonic() + 30
+    while queued() < len(busy):
+        if time.monotonic() > end:
+            sys.exit("the photographs are not admitted")
+    waiting, arrived = {}, {}
+    for timeout_ms in (int(100 * 1.15**step) for step in range(32)):
+        waiting[ask(small, timeout_ms)] = (timeout_ms, time.monotonic() + timeout_ms / 1000)
+    noting = threading.Thread(target=note_arrivals, args=(waiting, arrived), daemon=True)
+    noting.start()
+    # Those that the daemon does not expect to end in time are refused at once. It stands still until the first of the
+    # others is nearly due: its decoders lose that time, and so are in the middle of their work when the deadline passes.
+    while any(connection.unread_by_server() for connection in waiting):
+        if time.monotonic() > end:
+            sys.exit("the images are not read")
+    stopped = time.monotonic()
+    os.kill(front, signal.SIGSTOP)
+    due = min((due for connection, (_, due) in waiting.items() if connection not in arrived), default=0)
+    time.sleep(max(0, due - 0.02 - time.monotonic()))
+    os.kill(front, signal.SIGCONT)
+    continued = time.monotonic()
+    noting.join(60)
+    after_ms = []
+    for connection, (timeout_ms, due) in waiting.items():
+        if connection not in arrived:
+            sys.exit(f"a deadline of {timeout_ms} ms: no answer")
+        answer = connection.answer()
+        if answer.status == 503 and "deadline passed before" in answer.json()["error"]:
+            could = continued if stopped < due < continued else due
+            after_ms.append(1000 * (arrived[connection] - could))
+            print(f"a deadline of {timeout_ms} ms: 503, {after_ms[-1]:.0f} ms late")
+    all_answered(busy)
+    return after_ms
+# On a busy machine the decoders may be done with the photographs before any deadline passes: then once more.
+for attempt in range(5):
+    after_ms = let_deadlines_pass()
+    if after_ms:
+        break
+else:
     sys.exit("no deadline passed")
 if statistics.median(after_ms) > 150 * slower:
     sys.exit("that is late")
-for connection in busy:
-    if connection.answer().status != 200:
-        sys.exit("one that was there before failed")
 PYTHON
 
 echo "Requests that wait to be read, because all decoders are busy."
