@@ -12,6 +12,7 @@
 
 /* Nodes between the input and the one that tells its axes: casts, normalisation, padding. */
 #define MOST_STEPS 16
+#define COLORS     3
 
 static const int to_planes[4] = {0, 3, 1, 2}, to_pixels[4] = {0, 2, 3, 1};
 
@@ -60,30 +61,52 @@ static bool reads(const Onnx__NodeProto *node, const char *name)
     return false;
 }
 
-/* What the nodes tell that read the input, directly or behind others that leave the axes in place. */
-static enum convoy_image_axes axes_by_nodes(const Onnx__GraphProto *graph, const char *input)
+/* The node that tells the axes of the input: it reads the input, directly or behind others that leave the
+ * axes in place. NULL: none does; else *axes is what it tells. */
+static const Onnx__NodeProto *find_teller(const Onnx__GraphProto *graph, const char *input,
+                                          enum convoy_image_axes *axes)
 {
     static const char *const keepers[] = {"Cast", "CastLike", "Identity", "Sub",
                                           "Add",  "Mul",      "Div",      "Min",
                                           "Max",  "Clip",     "Pad",      "QuantizeLinear",
                                           "Neg",  "Sqrt",     "Pow",      "DequantizeLinear",
                                           NULL};
+    *axes = CONVOY_AXES_AUTO;
     for (int step = 0; step < MOST_STEPS && input != NULL && input[0] != '\0'; step++) {
         const Onnx__NodeProto *next = NULL;
         for (size_t i = 0; i < graph->n_node; i++) {
             const Onnx__NodeProto *node = graph->node[i];
             if (!reads(node, input))
                 continue;
-            enum convoy_image_axes axes =
-                strcmp(node->input[0], input) == 0 ? axes_of_reader(node) : CONVOY_AXES_AUTO;
-            if (axes != CONVOY_AXES_AUTO)
-                return axes;
+            *axes = strcmp(node->input[0], input) == 0 ? axes_of_reader(node) : CONVOY_AXES_AUTO;
+            if (*axes != CONVOY_AXES_AUTO)
+                return node;
             if (next == NULL && node->n_output > 0 && onnx_is_listed(node->op_type, keepers))
                 next = node;
         }
         input = next != NULL ? next->output[0] : NULL;
     }
-    return CONVOY_AXES_AUTO;
+    return NULL;
+}
+
+/* Of an image whose channels the file leaves open, as exporters of transformers do: those that the weights of
+ * its first convolution read, else the three of colours. */
+static int64_t channels_by_nodes(const Onnx__GraphProto *graph, const Onnx__NodeProto *teller)
+{
+    int64_t groups = 1;
+    if (teller == NULL || strcmp(teller->op_type, "Conv") != 0 || teller->n_input < 2)
+        return COLORS;
+    for (size_t k = 0; k < teller->n_attribute; k++)
+        if (teller->attribute[k]->name != NULL && strcmp(teller->attribute[k]->name, "group") == 0)
+            groups = teller->attribute[k]->i;
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const Onnx__TensorProto *weights = graph->initializer[i];
+        int64_t channels;
+        if (weights->name != NULL && strcmp(weights->name, teller->input[1]) == 0 && weights->n_dims == 4 &&
+            !__builtin_mul_overflow(weights->dims[1], groups, &channels) && channels > 0)
+            return channels;
+    }
+    return COLORS;
 }
 
 static bool is_channels(int64_t dim)
@@ -146,17 +169,21 @@ static int refuse_image_options(const struct onnx_importer *importer, const char
         key, name, rank, key);
 }
 
-/* Sets the axes of an image and its open sides. */
+/* Sets the axes of an image, its channels where they are open, and its open sides. */
 static int set_image(struct onnx_importer *importer, const Onnx__ValueInfoProto *info,
                      struct convoy_shape *shape)
 {
-    enum convoy_image_axes axes = importer->options->axes;
+    const Onnx__GraphProto *graph = importer->model->graph;
+    enum convoy_image_axes told, axes = importer->options->axes;
+    const Onnx__NodeProto *teller = find_teller(graph, info->name, &told);
     if (axes == CONVOY_AXES_AUTO)
-        axes = axes_by_nodes(importer->model->graph, info->name);
+        axes = told;
     if (axes == CONVOY_AXES_AUTO)
         axes = axes_by_shape(shape->dims);
     importer->graph->input_nhwc = axes == CONVOY_AXES_NHWC;
-    int height = importer->graph->input_nhwc ? 1 : 2;
+    int height = importer->graph->input_nhwc ? 1 : 2, channels = importer->graph->input_nhwc ? 3 : 1;
+    if (shape->dims[channels] == 0)
+        shape->dims[channels] = channels_by_nodes(graph, teller);
     return set_size(importer, info->name, &shape->dims[height], &shape->dims[height + 1]);
 }
 
@@ -208,8 +235,8 @@ static int find_shape(struct onnx_importer *importer, const Onnx__ValueInfoProto
     for (int axis = 0; axis < shape->rank; axis++) {
         if (shape->dims[axis] == 0)
             return convoy_fail(importer->error, -ENOTSUP,
-                               "dimension %d of input '%.80s' is open, of an image height and width alone "
-                               "may be; to serve the model, export it with a fixed one",
+                               "dimension %d of input '%.80s' is open, which it may be of an image of four "
+                               "dimensions alone; to serve the model, export it with a fixed one",
                                axis, info->name);
         if (__builtin_mul_overflow(elements, shape->dims[axis], &elements) || elements > INT32_MAX)
             return convoy_fail(importer->error, -EINVAL, "input '%.80s' has more than 2^31-1 elements",

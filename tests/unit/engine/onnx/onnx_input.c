@@ -203,6 +203,38 @@ Test(onnx_input, open_sides_are_those_of_the_configuration)
     builder_free(b);
 }
 
+/* As exporters of transformers leave them. */
+Test(onnx_input, open_channels_are_those_of_the_first_convolution_or_three)
+{
+    const struct convoy_onnx_options both = {.height = 12, .width = 10};
+    struct builder *b = begin(FLOAT_TYPE, DIMS(-1, -1, -1, -1));
+    builder_floats(b, "w", DIMS(2, 1, 3, 3), NULL);
+    builder_node(b, "Relu", "x", "other"); /* that another node reads the input, too, says nothing */
+    builder_node(b, "Cast", "x", "f");
+    builder_int(b, b->nodes[1], "to", FLOAT_TYPE);
+    builder_node(b, "Conv", "f,w", "y");
+    const struct convoy_graph *graph = load(b, &both);
+    expect_shape(graph, graph->input, "[N,1,12,10]");
+    builder_int(b, b->nodes[2], "group", 2);
+    graph = load(b, &both);
+    expect_shape(graph, graph->input, "[N,2,12,10]");
+    builder_free(b);
+
+    b = begin(FLOAT_TYPE, DIMS(-1, -1, -1, -1));
+    transpose(b, "x", "t", 0, 3, 1, 2);
+    builder_node(b, "Relu", "t", "y");
+    graph = load(b, &both);
+    expect_shape(graph, graph->input, "[N,3,12,10]");
+    cr_expect(graph->input_nhwc);
+    builder_free(b);
+
+    b = begin(FLOAT_TYPE, DIMS(-1, -1, 12, 10)); /* more than a number of elements holds */
+    builder_floats(b, "w", DIMS(2, 1, 3, 3), NULL);
+    builder_node(b, "Conv", "x,w", "y");
+    builder_int(b, b->nodes[0], "group", INT64_MAX / 2);
+    expect_refusal(b, NULL, "input 'x' has more than 2^31-1 elements");
+}
+
 Test(onnx_input, open_sides_without_a_configuration_and_contradictions_are_refused)
 {
     const struct convoy_onnx_options height = {.height = 12}, other = {.height = 13, .width = 10},
@@ -218,9 +250,6 @@ Test(onnx_input, open_sides_without_a_configuration_and_contradictions_are_refus
     b = begin(FLOAT_TYPE, DIMS(-1, 3, 12, 10));
     conv(b, "x");
     expect_refusal(b, &other, "has an input.height of 13, but the file fixes the height of input 'x' to 12");
-    b = begin(FLOAT_TYPE, DIMS(-1, -1, 12, 10));
-    conv(b, "x");
-    expect_refusal(b, NULL, "dimension 1 of input 'x' is open");
     b = begin(FLOAT_TYPE, DIMS(-1, -1));
     builder_node(b, "Relu", "x", "y");
     expect_refusal(b, NULL, "dimension 1 of input 'x' is open");
