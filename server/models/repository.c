@@ -15,6 +15,7 @@
 
 #define MODEL_FILE   "model.onnx"
 #define MODEL_SUFFIX ".onnx"
+#define HUB_FOLDER   "onnx" /* where the Hugging Face hub has a model's ONNX files */
 
 __attribute__((format(printf, 3, 4))) static int note(struct convoy_repository *repository,
                                                       enum convoy_log_level level, const char *format, ...)
@@ -55,42 +56,39 @@ static bool is_model_file(const char *name)
     return length > suffix && strcmp(name + length - suffix, MODEL_SUFFIX) == 0;
 }
 
-/* The first .onnx file of a version's folder, malloc'd, or NULL: a model under a name of its own. */
-static char *find_other_name(const char *folder, const char *version)
+/* The first .onnx file of a folder, malloc'd, or NULL: a model under a name of its own. */
+static char *find_other_name(const char *folder)
 {
-    char *own = NULL, *name = NULL;
+    char *name = NULL;
     const struct dirent *item;
-    if (asprintf(&own, "%s/%s", folder, version) < 0)
-        return NULL;
-    DIR *directory = opendir(own);
+    DIR *directory = opendir(folder);
     while (directory != NULL && name == NULL && (item = readdir(directory)) != NULL)
         if (item->d_name[0] != '.' && is_model_file(item->d_name))
             name = strdup(item->d_name);
     if (directory != NULL)
         closedir(directory);
-    free(own);
     return name;
 }
 
-static int name_missing(const char *folder, const char *version, char **problem)
+static int name_missing(const char *own, char **problem)
 {
-    char *other = find_other_name(folder, version);
-    int length = other != NULL ? asprintf(problem, "%s/%s holds no %s: if %s is the model, rename it", folder,
-                                          version, MODEL_FILE, other)
-                               : asprintf(problem, "%s/%s holds no %s", folder, version, MODEL_FILE);
+    char *other = find_other_name(own);
+    int length = other != NULL ? asprintf(problem, "%s holds no %s: if %s is the model, rename it", own,
+                                          MODEL_FILE, other)
+                               : asprintf(problem, "%s holds no %s", own, MODEL_FILE);
     free(other);
     return length;
 }
 
-/* Why version cannot be served: *problem is NULL when nothing is wrong, else malloc'd. */
-static int find_problem(const char *folder, const char *version, const char *path, char **problem)
+/* Why the version in folder `own` cannot be served: *problem is NULL when nothing is wrong, else malloc'd. */
+static int find_problem(const char *own, const char *path, char **problem)
 {
     struct stat status;
     int code = stat(path, &status) < 0 ? errno : 0;
     int length = 0;
     *problem = NULL;
     if (code == ENOENT)
-        length = name_missing(folder, version, problem);
+        length = name_missing(own, problem);
     else if (code != 0)
         length = asprintf(problem, "%s cannot be reached: %s", path, strerror(code));
     else if (!S_ISREG(status.st_mode))
@@ -107,9 +105,9 @@ static bool is_note(const char *name)
 }
 
 /* A number computed from names, sizes, inodes and times of a folder's files, in any order: another number
- * means a change, and no file has to be read. Adds the files' sizes to *bytes. A folder that cannot be read
- * counts as empty. */
-static uint64_t stamp_of(const char *folder, uint64_t *bytes)
+ * means a change, and no file has to be read. Adds to *bytes the sizes of the files whose names begin with
+ * `counted`. A folder that cannot be read counts as empty. */
+static uint64_t stamp_of(const char *folder, const char *counted, uint64_t *bytes)
 {
     uint64_t stamp = 0;
     DIR *directory = opendir(folder);
@@ -123,26 +121,26 @@ static uint64_t stamp_of(const char *folder, uint64_t *bytes)
                                   (uint64_t)status.st_mtim.tv_sec, (uint64_t)status.st_mtim.tv_nsec};
         uint64_t hash = convoy_hash(0, item->d_name, strlen(item->d_name));
         stamp += convoy_hash(hash, looks, sizeof looks);
-        *bytes += (uint64_t)status.st_size;
+        if (strncmp(item->d_name, counted, strlen(counted)) == 0)
+            *bytes += (uint64_t)status.st_size;
     }
     if (directory != NULL)
         closedir(directory);
     return stamp;
 }
 
-/* The version's own files, and those that all versions of the model share. */
-static void stamp_entry(struct convoy_repository_entry *entry)
+/* The version's own files, in the folder `own`, and those that all versions of the model share. A folder that
+ * was made for others, too, holds the same model in other formats. */
+static void stamp_entry(struct convoy_repository_entry *entry, const char *own, bool is_version)
 {
-    char *own = NULL;
     uint64_t shared_bytes = 0;
-    if (asprintf(&own, "%s/%s", entry->folder, entry->version) < 0)
-        return;
-    entry->stamp = 3 * stamp_of(own, &entry->bytes) + stamp_of(entry->folder, &shared_bytes);
-    free(own);
+    entry->stamp = 3 * stamp_of(own, is_version ? "" : MODEL_FILE, &entry->bytes) +
+                   stamp_of(entry->folder, "", &shared_bytes);
 }
 
+/* own: the folder that model.onnx lies in: folder/version where is_version, else another one. */
 static int add_entry(struct convoy_repository *repository, const char *name, const char *version,
-                     const char *folder)
+                     const char *folder, const char *own, bool is_version)
 {
     uint32_t count = repository->entry_count;
     if ((count & (count + 1)) == 0) {
@@ -156,14 +154,14 @@ static int add_entry(struct convoy_repository *repository, const char *name, con
                                             .version = strdup(version),
                                             .number = (uint32_t)strtoul(version, NULL, 10),
                                             .folder = strdup(folder)};
-    if (asprintf(&entry.path, "%s/%s/%s", folder, version, MODEL_FILE) < 0)
+    if (asprintf(&entry.path, "%s/%s", own, MODEL_FILE) < 0)
         entry.path = NULL;
     if (entry.name == NULL || entry.version == NULL || entry.folder == NULL || entry.path == NULL ||
-        find_problem(folder, version, entry.path, &entry.problem) < 0) {
+        find_problem(own, entry.path, &entry.problem) < 0) {
         free_entry(&entry);
         return -ENOMEM;
     }
-    stamp_entry(&entry);
+    stamp_entry(&entry, own, is_version);
     repository->entries[count] = entry;
     repository->entry_count++;
     return 0;
@@ -215,52 +213,116 @@ static int note_flat(struct convoy_repository *repository, const char *name, con
             "%s is passed over: %.*s looks like a single model: the models folder is the one above it", path,
             above, folder);
     return note(repository, CONVOY_LOG_WARNING,
-                "%s is passed over: a model lies in a folder named by its version; move it to %s/1/%s", path,
-                folder, MODEL_FILE);
+                "%s is passed over: a model is the file %s, in a folder named by its version where there are "
+                "several; move it to %s/1/%s",
+                path, MODEL_FILE, folder, MODEL_FILE);
+}
+
+/* Is the item of a model's folder a version's? */
+static bool is_version(const char *folder, const char *item)
+{
+    char *path = NULL;
+    if (!convoy_model_version_valid(item) || asprintf(&path, "%s/%s", folder, item) < 0)
+        return false;
+    bool found = is_folder(path);
+    free(path);
+    return found;
+}
+
+static uint32_t count_versions(const char *folder, struct dirent **items, int count)
+{
+    uint32_t versions = 0;
+    for (int i = 0; i < count; i++)
+        versions += is_version(folder, items[i]->d_name);
+    return versions;
+}
+
+/* Adds a model without folders of versions, as it was downloaded: model.onnx lies in its own folder or, as on
+ * the Hugging Face hub, in "onnx". *found: whether it is one. */
+static int add_unversioned(struct convoy_repository *repository, const char *name, const char *folder,
+                           bool *found)
+{
+    bool flat = is_there(folder, MODEL_FILE);
+    char *own = NULL;
+    *found = !convoy_model_version_valid(name) && (flat || is_there(folder, HUB_FOLDER "/" MODEL_FILE));
+    if (!*found)
+        return 0;
+    if (asprintf(&own, flat ? "%s" : "%s/" HUB_FOLDER, folder) < 0)
+        return -ENOMEM;
+    int result = convoy_model_name_valid(name) ? add_entry(repository, name, "1", folder, own, false) : 0;
+    free(own);
+    return result;
+}
+
+/* A download from the hub without the file that is served. */
+static int note_hub(struct convoy_repository *repository, const char *path, bool *noted)
+{
+    char *other = find_other_name(path);
+    *noted |= other != NULL;
+    int result = other == NULL ? 0
+                               : note(repository, CONVOY_LOG_WARNING,
+                                      "%s is passed over: it holds no %s; if %s is the model, rename it",
+                                      path, MODEL_FILE, other);
+    free(other);
+    return result;
+}
+
+/* Something in a model's folder that is no version. *noted: whether it looks like a model. */
+static int note_other(struct convoy_repository *repository, const char *name, const char *folder,
+                      const char *path, bool *noted)
+{
+    bool folded = is_folder(path);
+    if (folded && strcmp(path + strlen(folder) + 1, HUB_FOLDER) == 0 && !is_there(path, MODEL_FILE))
+        return note_hub(repository, path, noted);
+    if (!(folded ? is_there(path, MODEL_FILE) : is_model_file(path)))
+        return 0;
+    *noted = true;
+    if (!folded)
+        return note_flat(repository, name, folder, path);
+    return note(repository, CONVOY_LOG_WARNING,
+                "%s is passed over: a version is a whole number from 1 without leading zeros, e.g. %s/1",
+                path, folder);
+}
+
+/* Adds what lies in models/NAME. *noted: something in it is passed over that looks like a model. */
+static int scan_items(struct convoy_repository *repository, const char *name, const char *folder,
+                      struct dirent **items, int count, bool *noted)
+{
+    int result = 0;
+    for (int i = 0; i < count && result == 0; i++) {
+        const char *item = items[i]->d_name;
+        char *path = NULL;
+        if (asprintf(&path, "%s/%s", folder, item) < 0)
+            return -ENOMEM;
+        if (!is_version(folder, item))
+            result = note_other(repository, name, folder, path, noted);
+        else if (convoy_model_name_valid(name))
+            result = add_entry(repository, name, item, folder, path, true);
+        free(path);
+    }
+    return result;
 }
 
 /* Looks through models/NAME for versions. */
 static int scan_model(struct convoy_repository *repository, const char *name, const char *folder)
 {
     struct dirent **items = NULL;
-    int count = scandir(folder, &items, not_hidden, by_name);
+    bool found = false, noted = false;
+    int result = 0, count = scandir(folder, &items, not_hidden, by_name);
     if (count < 0)
         return errno == ENOMEM ? -ENOMEM
                                : note(repository, CONVOY_LOG_WARNING,
                                       "%s cannot be read and is passed over: %s", folder, strerror(errno));
-    bool valid_name = convoy_model_name_valid(name);
-    uint32_t versions = 0, noted = 0;
-    int result = 0;
-    for (int i = 0; i < count && result == 0; i++) {
-        const char *item = items[i]->d_name;
-        char *path = NULL;
-        if (asprintf(&path, "%s/%s", folder, item) < 0) {
-            result = -ENOMEM;
-            break;
-        }
-        if (!is_folder(path)) {
-            if (is_model_file(item)) {
-                noted++;
-                result = note_flat(repository, name, folder, path);
-            }
-        } else if (convoy_model_version_valid(item)) {
-            versions++;
-            if (valid_name)
-                result = add_entry(repository, name, item, folder);
-        } else if (is_there(path, MODEL_FILE)) {
-            noted++;
-            result =
-                note(repository, CONVOY_LOG_WARNING,
-                     "%s is passed over: a version is a whole number from 1 without leading zeros, e.g. %s/1",
-                     path, folder);
-        }
-        free(path);
-    }
-    if (result == 0 && versions > 0 && !valid_name)
+    bool versioned = count_versions(folder, items, count) > 0;
+    if (!versioned)
+        result = add_unversioned(repository, name, folder, &found);
+    if (result == 0 && !found)
+        result = scan_items(repository, name, folder, items, count, &noted);
+    if (result == 0 && (versioned || found) && !convoy_model_name_valid(name))
         result = note(repository, CONVOY_LOG_WARNING,
                       "%s is passed over: a model's name is 1 to %d letters, digits, '.', '_' or '-'", folder,
                       CONVOY_MODEL_NAME_BYTES);
-    else if (result == 0 && versions == 0 && noted == 0)
+    else if (result == 0 && !versioned && !found && !noted)
         result =
             note(repository, CONVOY_LOG_DEBUG, "%s holds no version of a model and is passed over", folder);
     free_names(items, count);

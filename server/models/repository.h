@@ -1,4 +1,6 @@
-/* The model repository: models/NAME/VERSION/model.onnx, found by names; no model file is opened.
+/* The model repository: models/NAME/VERSION/model.onnx, found by names; no model file is opened. A folder
+ * models/NAME without a folder of a version may hold model.onnx itself, or onnx/model.onnx as a download from
+ * the Hugging Face hub does: version 1.
  *
  * server/config/model_name.h says what NAME and VERSION may be. Everything else (files, folders without
  * versions, hidden names) is skipped with a note. Symbolic links are followed, because Kubernetes volumes are
@@ -20,10 +22,10 @@ struct convoy_repository_entry {
     char *version;   /* VERSION */
     uint32_t number; /* VERSION as a number */
     char *folder;    /* models/NAME: config.json and labels.txt are here */
-    char *path;      /* models/NAME/VERSION/model.onnx */
+    char *path;      /* models/NAME/VERSION/model.onnx, or where else it lies */
     char *problem;   /* NULL, or a sentence why it cannot be served: the model is FAILED */
-    uint64_t bytes;  /* of the files of its folder: about what it will take on a device */
-    /* Changes when a file of the version's folder or of models/NAME is written, replaced, added or removed;
+    uint64_t bytes;  /* of the version's files (else of those named model.onnx*): about what a device needs */
+    /* Changes when a file of path's folder or of models/NAME is written, replaced, added or removed;
      * files *.md do not count. Computed from names, sizes, inodes and times of modification. */
     uint64_t stamp;
 };

@@ -83,9 +83,57 @@ Test(repository, what_is_no_model_is_passed_over_quietly)
     cr_assert_eq(noted(".git"), -1);
 }
 
-Test(repository, mistakes_are_warned_of)
+/* As they come from the Hugging Face hub, or from a user who has one version. */
+Test(repository, a_folder_without_versions_holds_version_1)
 {
     add("flat/model.onnx");
+    add("flat/model.onnx_data");
+    add("flat/model_fp16.onnx");
+    add("flat/pytorch_model.bin");
+    add("flat/config.json");
+    add("hub/onnx/model.onnx");
+    add("hub/onnx/model_quantized.onnx");
+    add("hub/config.json");
+    add("both/onnx/model.onnx");
+    add("both/2/model.onnx");
+    add("bad name/model.onnx");
+    add("onnx/1/model.onnx"); /* a model's name */
+    scan();
+    static const char *const paths[] = {"both/2/model.onnx", "flat/model.onnx", "hub/onnx/model.onnx",
+                                        "onnx/1/model.onnx"};
+    cr_assert_eq(repository.entry_count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_str_eq(repository.entries[i].path, folder_path(&folder, paths[i]));
+        cr_assert_str_eq(repository.entries[i].version, i == 0 ? "2" : "1");
+        cr_assert_str_eq(repository.entries[i].folder, folder_path(&folder, repository.entries[i].name));
+        cr_assert_null(repository.entries[i].problem);
+    }
+    cr_assert_eq(repository.entries[1].bytes, 2 * strlen("not looked at"));
+    cr_assert_eq(repository.entries[2].bytes, strlen("not looked at"));
+    cr_assert_eq(noted("both/onnx is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("bad name is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(repository.note_count, 2);
+}
+
+Test(repository, a_change_beside_an_unversioned_model_changes_its_stamp)
+{
+    static const char *const beside[] = {"m/preprocessor_config.json", "m/onnx/model.onnx_data"};
+    uint64_t stamp = 0;
+    add("m/onnx/model.onnx");
+    for (int i = 0; i < 3; i++) {
+        scan();
+        cr_assert_eq(repository.entry_count, 1);
+        cr_assert_neq(repository.entries[0].stamp, stamp);
+        stamp = repository.entries[0].stamp;
+        convoy_repository_free(&repository);
+        if (i < 2)
+            add(beside[i]);
+    }
+}
+
+Test(repository, mistakes_are_warned_of)
+{
+    add("quantized/onnx/model_q4.onnx");
     add("letter/v1/model.onnx");
     add("zero/0/model.onnx");
     add("leading/01/model.onnx");
@@ -93,7 +141,10 @@ Test(repository, mistakes_are_warned_of)
     add("bad name/1/model.onnx");
     scan();
     cr_assert_eq(repository.entry_count, 0);
-    cr_assert_eq(noted("flat/model.onnx is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(
+        noted("quantized/onnx is passed over: it holds no model.onnx; if model_q4.onnx is the model, "
+              "rename it"),
+        CONVOY_LOG_WARNING);
     cr_assert_eq(noted("letter/v1 is passed over"), CONVOY_LOG_WARNING);
     cr_assert_eq(noted("zero/0 is passed over"), CONVOY_LOG_WARNING);
     cr_assert_eq(noted("leading/01 is passed over"), CONVOY_LOG_WARNING);
