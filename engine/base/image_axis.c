@@ -13,6 +13,20 @@ struct convoy_axis convoy_axis_of(int64_t in, int out, enum convoy_image_filter 
     return (struct convoy_axis){.in = in, .scaled = out, .extent = (double)in, .out = out, .filter = filter};
 }
 
+/* Of what is scaled, the centre that is wanted. */
+static void take_centre(struct convoy_axis *axis)
+{
+    axis->first = half_to_even(axis->scaled - axis->out);
+}
+
+void convoy_axes_stretch(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y)
+{
+    x->scaled = width;
+    y->scaled = height;
+    take_centre(x);
+    take_centre(y);
+}
+
 void convoy_axes_crop(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y)
 {
     x->scaled = width;
@@ -21,8 +35,8 @@ void convoy_axes_crop(int64_t width, int64_t height, struct convoy_axis *x, stru
         y->scaled = width * y->in / x->in;
     else
         x->scaled = height * x->in / y->in;
-    x->first = half_to_even(x->scaled - x->out);
-    y->first = half_to_even(y->scaled - y->out);
+    take_centre(x);
+    take_centre(y);
 }
 
 /* The length of the side that does not fill the target, in Pillow's words. */

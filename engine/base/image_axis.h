@@ -22,6 +22,10 @@ struct convoy_axis {
 /* Stretch: all of `in` pixels to `out`. */
 struct convoy_axis convoy_axis_of(int64_t in, int out, enum convoy_image_filter filter);
 
+/* Stretch to width x height, and of that the centre, as of a crop: torchvision's Resize of two sides and
+ * CenterCrop. */
+void convoy_axes_stretch(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y);
+
 /* Crop: the smallest scale at which the image covers width x height, the longer side's length rounded down,
  * and of that the centre, whose offset is rounded half to even: torchvision's Resize and CenterCrop. */
 void convoy_axes_crop(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y);

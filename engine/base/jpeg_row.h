@@ -58,9 +58,10 @@ enum convoy_fitting_kind {
 struct convoy_image_fitting {
     enum convoy_fitting_kind kind;
     enum convoy_image_filter filter;
-    uint32_t width, height, channels;   /* of the network's input; channels 1 or 3 */
-    uint32_t cover_width, cover_height; /* crop: scaled until it covers this; 0: width and height */
-    uint8_t color[3];                   /* pad: R, G, B of what the picture leaves free */
+    uint32_t width, height, channels; /* of the network's input; channels 1 or 3 */
+    uint32_t cover_width,
+        cover_height; /* crop: scaled until it covers this, stretch: to this; 0: width, height */
+    uint8_t color[3]; /* pad: R, G, B of what the picture leaves free */
     bool bgr;
 };
 

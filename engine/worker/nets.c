@@ -62,7 +62,7 @@ static void read_fitting(const cJSON *message, const struct convoy_graph *graph,
         bool level = cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= 255;
         fitting->color[c] = level ? (uint8_t)value->valuedouble : 0;
     }
-    if (fitting->kind != CONVOY_FITTING_CROP)
+    if (fitting->kind == CONVOY_FITTING_PAD)
         return;
     uint32_t resize_to = read_kind(object, "resize_to", CONVOY_COVER_SIDE_MAX + 1);
     double part = cJSON_IsNumber(fraction) && fraction->valuedouble > 0 ? fraction->valuedouble : 1;

@@ -84,9 +84,17 @@ static int read_resize(const struct convoy_json *object, struct convoy_model_inp
     input->resize = (enum convoy_resize)resize;
     input->interpolation = (enum convoy_interpolation)interpolation;
     bool has_side = convoy_json_has(object, "resize_to"), has_part = convoy_json_has(object, "crop_fraction");
-    if ((has_side || has_part) && input->resize != CONVOY_RESIZE_CROP)
-        return convoy_fail(error, -EINVAL, "%s: %s.%s is for \"resize\": \"crop\", which is not set",
+    /* Who crops means to keep the sides' ratio, unless "stretch" is written. */
+    bool crops = input->resize == CONVOY_RESIZE_CROP ||
+                 (input->resize == CONVOY_RESIZE_STRETCH && convoy_json_has(object, "resize"));
+    if ((has_side || has_part) && !crops)
+        return convoy_fail(error, -EINVAL,
+                           "%s: %s.%s is for \"resize\": \"crop\" or \"stretch\", which is not set",
                            object->file, object->path, has_side ? "resize_to" : "crop_fraction");
+    if (input->resize == CONVOY_RESIZE_STRETCH && !has_side && !has_part) { /* a preset's is its crop's */
+        input->resize_to = 0;
+        input->crop_fraction = 1.0;
+    }
     if (has_side && has_part)
         return convoy_fail(error, -EINVAL,
                            "%s: %s.resize_to and crop_fraction say the same: give one of them", object->file,

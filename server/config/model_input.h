@@ -36,8 +36,8 @@ struct convoy_model_input {
     enum convoy_color color;
     enum convoy_resize resize;
     enum convoy_interpolation interpolation;
-    /* Of a crop: the side that the picture's shorter one is brought to, or 0; else the part of what covers
-     * the input that is kept along each side. */
+    /* Of what the input is cut out of the middle of: the side that the picture's shorter one is brought to
+     * (stretch: both sides), or 0; else the part that is kept along each side. */
     uint32_t resize_to;
     double crop_fraction;
     double pad_color[3];      /* R, G, B, 0 to 255 */
@@ -54,9 +54,10 @@ struct convoy_model_input {
 struct convoy_resizing {
     enum convoy_resize resize;
     enum convoy_interpolation interpolation;
-    uint32_t cover_width, cover_height; /* crop: the picture is scaled until it covers this */
-    uint8_t pad_color[3];               /* R, G, B */
-    bool bgr;                           /* the network reads blue first */
+    uint32_t cover_width,
+        cover_height;     /* crop: the picture is scaled until it covers this; stretch: to this */
+    uint8_t pad_color[3]; /* R, G, B */
+    bool bgr;             /* the network reads blue first */
 };
 
 /* The built-in values. */

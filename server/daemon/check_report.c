@@ -30,7 +30,10 @@ static void print_resizing(const struct convoy_model_input *input, const struct 
                resizing.pad_color[2]);
         break;
     default:
-        printf("stretched");
+        if (resizing.cover_width > shape->width || resizing.cover_height > shape->height)
+            printf("stretched to %u x %u, centre cropped", resizing.cover_width, resizing.cover_height);
+        else
+            printf("stretched");
     }
     printf(" to %u x %u (width x height), %s\n", shape->width, shape->height,
            convoy_interpolation_text(resizing.interpolation));

@@ -27,9 +27,11 @@ struct convoy_image_target {
     enum convoy_image_fit fit;
     uint64_t deadline_us; /* convoy_now_us() time after which decoding is given up (-ETIMEDOUT); 0: none */
     enum convoy_image_filter filter;
-    int cover_width, cover_height; /* crop: scaled until it covers this, at least width x height; 0: those */
-    uint8_t color[3];              /* pad: R, G, B of what the image leaves free; it is opaque */
-    bool bgr;                      /* B, G, R in place of R, G, B */
+    /* Crop: scaled until it covers this; stretch: to this; at least width x height, of which the centre is
+     * taken; 0: those. */
+    int cover_width, cover_height;
+    uint8_t color[3]; /* pad: R, G, B of what the image leaves free; it is opaque */
+    bool bgr;         /* B, G, R in place of R, G, B */
     enum convoy_scaled_decoding scaled_decoding;
 };
 

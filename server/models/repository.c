@@ -131,16 +131,16 @@ static uint64_t stamp_of(const char *folder, const char *counted, uint64_t *byte
 
 /* The version's own files, in the folder `own`, and those that all versions of the model share. A folder that
  * was made for others, too, holds the same model in other formats. */
-static void stamp_entry(struct convoy_repository_entry *entry, const char *own, bool is_version)
+static void stamp_entry(struct convoy_repository_entry *entry, const char *own, bool versioned)
 {
     uint64_t shared_bytes = 0;
-    entry->stamp = 3 * stamp_of(own, is_version ? "" : MODEL_FILE, &entry->bytes) +
+    entry->stamp = 3 * stamp_of(own, versioned ? "" : MODEL_FILE, &entry->bytes) +
                    stamp_of(entry->folder, "", &shared_bytes);
 }
 
-/* own: the folder that model.onnx lies in: folder/version where is_version, else another one. */
+/* own: the folder that model.onnx lies in: folder/version where versioned, else another one. */
 static int add_entry(struct convoy_repository *repository, const char *name, const char *version,
-                     const char *folder, const char *own, bool is_version)
+                     const char *folder, const char *own, bool versioned)
 {
     uint32_t count = repository->entry_count;
     if ((count & (count + 1)) == 0) {
@@ -161,7 +161,7 @@ static int add_entry(struct convoy_repository *repository, const char *name, con
         free_entry(&entry);
         return -ENOMEM;
     }
-    stamp_entry(&entry, own, is_version);
+    stamp_entry(&entry, own, versioned);
     repository->entries[count] = entry;
     repository->entry_count++;
     return 0;

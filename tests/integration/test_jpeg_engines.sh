@@ -15,7 +15,7 @@ if [ -n "$emulated" ]; then
   export LD_LIBRARY_PATH
 fi
 model=pixels
-"$python" tests/tools/pixel_model.py "$work/models/$model" 3 8 10 '{"resize": "crop", "crop_fraction": 0.8}'
+"$python" tests/tools/pixel_model.py "$work/models/$model" 3 8 10 '{"resize": "stretch", "crop_fraction": 0.8}'
 configure models="\"$work/models\"" default_model="\"$model\"" backend='"cuda"' tune='"off"' 'images={"decoder": "gpu"}'
 start --config "$work/config.json"
 "$python" tests/tools/jpeg_hostile.py "$url" "$model" "$count" "${exact[@]}" || fail "see above"

@@ -44,6 +44,7 @@ MORE = [(width, height, channels, how, name, cover, color)
         for width, height, channels, how, cover, color in (
             (32, 32, 3, "stretch", 0, "000000"), (20, 13, 1, "stretch", 0, "000000"), (101, 67, 3, "stretch", 0, "000000"),
             (47, 64, 3, "stretch", 0, "000000"), (60, 31, 1, "stretch", 0, "000000"),
+            (28, 28, 3, "stretch", 33, "000000"), (24, 20, 1, "stretch", 60, "000000"),
             (28, 28, 3, "crop", 32, "000000"), (24, 24, 1, "crop", 27, "000000"), (40, 30, 3, "crop", 57, "000000"),
             (31, 31, 3, "crop", 31, "000000"),
             (33, 32, 3, "crop", 40, "000000"), (32, 32, 3, "pad", 0, "7f1005"), (40, 40, 1, "pad", 0, "7f1005"),
@@ -69,12 +70,13 @@ def fit(image, width, height, how, name, cover, color):
             color = "#" + color
         contained = ImageOps.contain(image, (width, height), Image.NEAREST).size
         return ImageOps.pad(brought_to(image, contained, name), (width, height), FILTERS[name], color)
-    if how == "stretch":
-        return brought_to(image, (width, height), name)
-    # torchvision's Resize(smaller edge) and CenterCrop, for any target: the smallest scale that covers it.
+    # torchvision's Resize, of both sides or of the smaller edge (for any target: the smallest scale that covers it), and
+    # CenterCrop.
     w, h = image.size
     cover_w, cover_h = (cover, cover) if cover else (width, height)
-    if cover_w * h >= cover_h * w:
+    if how == "stretch":
+        scaled = (cover_w, cover_h)
+    elif cover_w * h >= cover_h * w:
         scaled = (cover_w, int(cover_w * h / w))
     else:
         scaled = (int(cover_h * w / h), cover_h)

@@ -152,6 +152,10 @@ Test(model_config, resizing_is_read)
     cr_assert_str_eq(convoy_interpolation_text(config->input.interpolation), "bicubic");
     r = resizing_of("{\"input\": {\"resize\": \"crop\", \"crop_fraction\": 0.9}}");
     cr_assert(r.cover_width == 35 && r.cover_height == 31); /* 35.6 and 31.1, rounded down */
+    r = resizing_of("{\"input\": {\"resize\": \"stretch\", \"resize_to\": 40}}");
+    cr_assert(r.resize == CONVOY_RESIZE_STRETCH && r.cover_width == 40 && r.cover_height == 40);
+    r = resizing_of("{\"input\": {\"preset\": \"imagenet\", \"resize\": \"stretch\"}}");
+    cr_assert(r.cover_width == 32 && r.cover_height == 28, "the preset's part is of its crop");
     r = resizing_of("{\"input\": {\"resize\": \"pad\", \"pad_color\": [114, 0, 254.6]}}");
     cr_assert_eq(r.resize, CONVOY_RESIZE_PAD);
     cr_assert(r.pad_color[0] == 114 && r.pad_color[1] == 0 && r.pad_color[2] == 255);
