@@ -31,6 +31,8 @@ declare -A running=()  # the number of each process that runs
 declare -A count=([works]=0 [waits]=0 [timed]=0 [alone]=0 [last]=0)
 declare -A left=([works]=0 [waits]=0 [timed]=0 [alone]=0 [last]=0)
 results=$(mktemp -d)
+chmod 711 "$results"
+mkdir -m 1777 "$results/reports" # of processes of other users, too
 
 wanted() { [[ -z $pattern || $1 == *"$pattern"* ]]; }
 
@@ -51,9 +53,9 @@ unit() { if wanted "$2"; then queue report_unit "$1" "$2" criterion ${#names[@]}
 # criterion NUMBER PROGRAM [OPTION...]: runs it. A sanitizer report fails it too, because a leak does not change its exit status.
 criterion() {
   local status=0
-  ASAN_OPTIONS=log_path=$results/$1.sanitizer UBSAN_OPTIONS=print_stacktrace=1:log_path=$results/$1.sanitizer \
+  ASAN_OPTIONS=log_path=$results/reports/$1.sanitizer UBSAN_OPTIONS=print_stacktrace=1:log_path=$results/reports/$1.sanitizer \
     "${@:2}" --tap="$results/$1.tap" -j1 || status=$?
-  if grep -hsv 'Unable to get registers from thread' "$results/$1".sanitizer.*; then status=1; fi # a remark, not an error
+  if grep -hsv 'Unable to get registers from thread' "$results/reports/$1".sanitizer.*; then status=1; fi # a remark, not an error
   return $status
 }
 

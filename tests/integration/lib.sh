@@ -25,11 +25,14 @@ closed= # keep_closed sets it
 export XDG_RUNTIME_DIR=$work
 unset RUNTIME_DIRECTORY CONVOY_KEY
 
-# Under a sanitizer reports of the daemon and its workers land here; finish() fails the test when one exists.
+# Under a sanitizer reports of the daemon and its workers, which may have a user of their own, land here; finish() fails the test when
+# one exists. A process that cannot write its remarks dies.
+chmod 711 "$work"
+mkdir -m 1777 "$work/reports"
 # LeakSanitizer falls over the thread-local blocks that glibc makes for modules loaded by dlopen().
-export ASAN_OPTIONS="intercept_tls_get_addr=0:log_path=$work/sanitizer:${ASAN_OPTIONS:-}"
-export UBSAN_OPTIONS="print_stacktrace=1:log_path=$work/sanitizer:${UBSAN_OPTIONS:-}"
-export TSAN_OPTIONS="log_path=$work/sanitizer:${TSAN_OPTIONS:-}"
+export ASAN_OPTIONS="intercept_tls_get_addr=0:log_path=$work/reports/sanitizer:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:log_path=$work/reports/sanitizer:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="log_path=$work/reports/sanitizer:${TSAN_OPTIONS:-}"
 
 fail() {
   echo "FAILED: $*" >&2
@@ -48,7 +51,7 @@ finish() {
   [ -z "$daemon" ] || { kill -KILL "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; } || true
   [ -z "$proxy" ] || kill -KILL "$proxy" 2>/dev/null || true
   # A thread that ends while the leak sanitizer stops all threads is a remark of it, not an error.
-  if grep -hsv 'Unable to get registers from thread' "$work"/sanitizer.* >&2; then status=1; fi
+  if grep -hsv 'Unable to get registers from thread' "$work"/reports/sanitizer.* >&2; then status=1; fi
   rm -rf "$work"
   exit "$status"
 }

@@ -69,7 +69,11 @@ class Front:
         self.configuration = configuration(chance)
         self.log = collections.deque(maxlen=400)
         (self.folder / "config.json").write_text(json.dumps(self.configuration))
-        options = f"log_path={self.folder}/sanitizer"
+        reports = self.folder / "reports"  # of the worker, too, which has a user of its own
+        reports.mkdir()
+        reports.chmod(0o1777)
+        self.folder.chmod(0o711)
+        options = f"log_path={reports}/sanitizer"
         environment = dict(os.environ)
         environment["ASAN_OPTIONS"] = f"{ASAN}:{options}:{os.environ.get('ASAN_OPTIONS', '')}"
         environment["UBSAN_OPTIONS"] = f"print_stacktrace=1:{options}:{os.environ.get('UBSAN_OPTIONS', '')}"
@@ -141,7 +145,7 @@ class Front:
 
     def check(self):
         """It lives, and no sanitizer had something to say."""
-        if glob.glob(f"{self.folder}/sanitizer.*"):
+        if glob.glob(f"{self.folder}/reports/sanitizer.*"):
             try:
                 self.process.wait(10)  # it writes the report, and ends
             except subprocess.TimeoutExpired:
@@ -152,7 +156,7 @@ class Front:
 
     def reports(self):
         return "".join(
-            pathlib.Path(path).read_text("latin-1") for path in sorted(glob.glob(f"{self.folder}/sanitizer.*"))
+            pathlib.Path(path).read_text("latin-1") for path in sorted(glob.glob(f"{self.folder}/reports/sanitizer.*"))
         )
 
     def kill(self):
@@ -171,7 +175,7 @@ class Front:
         except subprocess.TimeoutExpired:
             raise Wrong(f"convoyd has not ended {seconds} s after SIGTERM") from None
         took = time.monotonic() - begun
-        if glob.glob(f"{self.folder}/sanitizer.*"):
+        if glob.glob(f"{self.folder}/reports/sanitizer.*"):
             raise Wrong("a sanitizer's report at the end")
         if status != 0:
             raise Wrong(f"convoyd ended with status {status} after SIGTERM")
