@@ -133,9 +133,9 @@ static int set_size(struct onnx_importer *importer, const char *name, int64_t *h
     for (int i = 0; i < 2; i++) {
         if (given[i] > 0 && *sides[i] > 0 && given[i] != *sides[i])
             return convoy_fail(importer->error, -EINVAL,
-                               "the model's config.json has an input.%s of %" PRId64
+                               "the model's configuration has an input.%s of %" PRId64
                                ", but the file fixes the %s of input '%.80s' to %" PRId64
-                               ": leave input.%s out",
+                               ": leave input.%s out, or correct what preprocessor_config.json says",
                                keys[i], given[i], keys[i], name, *sides[i], keys[i]);
     }
     bool lacks_height = *height == 0 && given[0] == 0, lacks_width = *width == 0 && given[1] == 0;

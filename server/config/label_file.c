@@ -73,6 +73,27 @@ out:
     return result;
 }
 
+int convoy_label_list_of(const char *const *names, uint32_t count, const char *file,
+                         struct convoy_label_list *list, struct convoy_error *error)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += strlen(names[i]) + 1;
+    char *text = malloc(bytes), *end = text;
+    const char **labels = malloc(count * sizeof *labels);
+    if (text == NULL || labels == NULL) {
+        free(text);
+        free(labels);
+        return convoy_fail(error, -ENOMEM, "%s: out of memory for %u labels", file, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        labels[i] = end;
+        end = stpcpy(end, names[i]) + 1;
+    }
+    *list = (struct convoy_label_list){.count = count, .labels = labels, .text = text};
+    return 0;
+}
+
 void convoy_label_list_free(struct convoy_label_list *list)
 {
     free(list->labels);

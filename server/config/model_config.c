@@ -1,6 +1,7 @@
 #include "server/config/model_config.h"
 
 #include "engine/base/json.h"
+#include "server/config/hub_folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #define CONFIG_FILE "config.json"
+#define OWN_FILE    "convoyd.json"
 #define LABELS_FILE "labels.txt"
 
 static const char *const activations[] = {"auto", "softmax", "sigmoid", "none", NULL};
@@ -127,15 +129,82 @@ static int read_labels(const char *folder, const char *name, struct convoy_model
     return result;
 }
 
-int convoy_model_config_load(const char *folder, const struct convoy_batching *defaults,
-                             struct convoy_model_config **config, struct convoy_error *error)
+/* convoyd's own keys. */
+static int read_keys(const struct convoy_json *root, struct convoy_model_config *config, const char **labels,
+                     struct convoy_error *error)
 {
     static const char *const known[] = {"labels",         "input",          "output",
                                         "precision",      "batching",       "devices",
                                         "response_cache", "version_policy", NULL};
-    cJSON *document = NULL;
-    struct convoy_json root;
+    int result;
+    if ((result = convoy_json_known(root, known, error)) < 0 ||
+        (result = convoy_json_string(root, "labels", labels, error)) < 0 ||
+        (result = convoy_model_input_read(root, &config->input, error)) < 0 ||
+        (result = read_output(root, config, error)) < 0 ||
+        (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
+        (result = convoy_json_bits(root, "devices", CONVOY_MODEL_DEVICES - 1, &config->devices, error)) < 0 ||
+        (result = convoy_json_bool(root, "response_cache", &config->response_cache, error)) < 0)
+        return result;
+    return convoy_version_policy_read(root, &config->versions, error);
+}
+
+/* What a config.json of the hub says, before convoyd's own keys go over it; those have an input of their own
+ * where prepared is true. */
+static int read_hub(const char *folder, const struct convoy_json *root, bool prepared,
+                    struct convoy_model_config *config, struct convoy_error *error)
+{
+    if (convoy_hub_is_multi_label(root))
+        config->activation = CONVOY_ACTIVATION_SIGMOID;
+    return prepared ? 0 : convoy_hub_input(folder, root, &config->input, error);
+}
+
+/* A file of the folder; *file: its path. root->value is NULL where it is not there. */
+static int open_file(const char *folder, const char *name, char **file, cJSON **document,
+                     struct convoy_json *root, struct convoy_error *error)
+{
+    *root = (struct convoy_json){0};
+    if (asprintf(file, "%s/%s", folder, name) < 0) {
+        *file = NULL;
+        return convoy_fail(error, -ENOMEM, "%s: out of memory for its configuration", folder);
+    }
+    int result = convoy_json_load(*file, document, error);
+    if (result == -ENOENT)
+        return 0;
+    return result < 0 ? result : convoy_json_root(*document, *file, root, error);
+}
+
+static int read_files(const char *folder, const struct convoy_json *common, const struct convoy_json *own,
+                      struct convoy_model_config *config, struct convoy_error *error)
+{
+    bool hub = common->value != NULL && convoy_hub_is(common);
     const char *labels = NULL;
+    int result = 0;
+    if (own->value != NULL && common->value != NULL && !hub)
+        return convoy_fail(error, -EINVAL,
+                           "%s and %s are both convoyd's: keep one of them (the second is for folders whose "
+                           "config.json is the Hugging Face hub's)",
+                           common->file, own->file);
+    if (hub)
+        result = read_hub(folder, common, convoy_json_has(own, "input"), config, error);
+    const struct convoy_json *keys = own->value != NULL ? own : hub ? NULL : common;
+    if (result == 0 && keys != NULL && keys->value != NULL)
+        result = read_keys(keys, config, &labels, error);
+    if (result == 0)
+        result = read_labels(folder, labels, config, error);
+    if (result == 0 && hub && config->labels.count == 0)
+        result = convoy_hub_labels(common, &config->labels, error);
+    if (result == 0 && config->labels.count > 0 && config->labels.name == NULL &&
+        (config->labels.name = strdup(CONFIG_FILE)) == NULL)
+        result = convoy_fail(error, -ENOMEM, "%s: out of memory", config->file);
+    return result;
+}
+
+int convoy_model_config_load(const char *folder, const struct convoy_batching *defaults,
+                             struct convoy_model_config **config, struct convoy_error *error)
+{
+    cJSON *common_document = NULL, *own_document = NULL;
+    struct convoy_json common, own;
+    char *common_file = NULL, *own_file = NULL;
     int result = 0;
     struct convoy_model_config *loaded = calloc(1, sizeof *loaded);
     if (loaded == NULL)
@@ -143,36 +212,23 @@ int convoy_model_config_load(const char *folder, const struct convoy_batching *d
     convoy_model_input_default(&loaded->input);
     loaded->batching = *defaults;
     loaded->response_cache = true;
-    if (asprintf(&loaded->file, "%s/%s", folder, CONFIG_FILE) < 0) {
-        loaded->file = NULL;
-        result = convoy_fail(error, -ENOMEM, "%s: out of memory for its configuration", folder);
-        goto out;
-    }
-
-    result = convoy_json_load(loaded->file, &document, error);
+    if ((result = open_file(folder, CONFIG_FILE, &common_file, &common_document, &common, error)) == 0)
+        result = open_file(folder, OWN_FILE, &own_file, &own_document, &own, error);
     if (result == 0) {
-        if ((result = convoy_json_root(document, loaded->file, &root, error)) < 0 ||
-            (result = convoy_json_known(&root, known, error)) < 0 ||
-            (result = convoy_json_string(&root, "labels", &labels, error)) < 0 ||
-            (result = convoy_model_input_read(&root, &loaded->input, error)) < 0 ||
-            (result = read_output(&root, loaded, error)) < 0 ||
-            (result = convoy_batching_read(&root, &loaded->batching, error)) < 0 ||
-            (result = convoy_json_bits(&root, "devices", CONVOY_MODEL_DEVICES - 1, &loaded->devices, error)) <
-                0 ||
-            (result = convoy_json_bool(&root, "response_cache", &loaded->response_cache, error)) < 0 ||
-            (result = convoy_version_policy_read(&root, &loaded->versions, error)) < 0)
-            goto out;
-    } else if (result != -ENOENT) {
-        goto out;
+        char **file = own.value != NULL ? &own_file : &common_file;
+        loaded->file = strdup(*file);
+        result = loaded->file != NULL
+                     ? read_files(folder, &common, &own, loaded, error)
+                     : convoy_fail(error, -ENOMEM, "%s: out of memory for its configuration", folder);
     }
-    result = read_labels(folder, labels, loaded, error);
-    if (result < 0)
-        goto out;
-    *config = loaded;
-    loaded = NULL;
-
-out:
-    cJSON_Delete(document);
+    if (result == 0) {
+        *config = loaded;
+        loaded = NULL;
+    }
+    cJSON_Delete(common_document);
+    cJSON_Delete(own_document);
+    free(common_file);
+    free(own_file);
     convoy_model_config_free(loaded);
     return result;
 }

@@ -121,6 +121,8 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
         (result = convoy_json_known(&object, known, error)) < 0 ||
         (result = convoy_json_choice(&object, "preset", preset_names, &preset, error)) < 0)
         return result;
+    if (object.value == NULL)
+        return 0;
     if (convoy_json_has(&object, "preset"))
         *input = presets[preset];
     /* Within these bounds everything that convoy_model_input_transform() computes is a finite float32. */

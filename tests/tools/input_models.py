@@ -94,7 +94,7 @@ def networks():
             model(later_pixels + [transpose("n", "t")] + tail("t"), plain + pixels_constants, NHWC),
             {"preset": "none"},
         ),
-        "open": (model(tail("x"), plain, (-1, CHANNELS, -1, -1)), {**NORMAL, **size}),
+        "open": (model(tail("x"), plain, (-1, -1, -1, -1)), {**NORMAL, **size}),
         "open-width": (model(tail("x"), plain, (-1, CHANNELS, HEIGHT, -1)), {**NORMAL, "width": WIDTH}),
         # A slot for rows of the others has no room for one of this: its size must be known before slots are made.
         "open-large": (model(tail("x"), plain, (-1, CHANNELS, -1, -1)), {**NORMAL, "height": 400, "width": 500}),
@@ -145,7 +145,6 @@ def refused():
             {"height": HEIGHT, "width": 11},
             "input.width of 11, but the file fixes the width of input 'x' to 10",
         ),
-        "open-channels": (model(tail("x"), plain, (-1, -1, HEIGHT, WIDTH)), {}, "dimension 1 of input 'x' is open"),
         "flat": (model(flat, given=(-1, 30)), {"layout": "nhwc"}, "input.layout, but input 'x' has 2 dimensions"),
         "flat-height": (model(flat, given=(-1, 30)), {"height": 30}, "input.height, but input 'x' has 2 dimensions"),
         "wrong-layout": (
