@@ -14,20 +14,22 @@ struct convoy_axis convoy_axis_of(int64_t in, int out, enum convoy_image_filter 
 }
 
 /* Of what is scaled, the centre that is wanted. */
-static void take_centre(struct convoy_axis *axis)
+static void take_centre(struct convoy_axis *axis, bool down)
 {
-    axis->first = half_to_even(axis->scaled - axis->out);
+    int64_t margins = axis->scaled - axis->out;
+    axis->first = down ? margins / 2 : half_to_even(margins);
 }
 
-void convoy_axes_stretch(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y)
+void convoy_axes_stretch(int64_t width, int64_t height, bool down, struct convoy_axis *x,
+                         struct convoy_axis *y)
 {
     x->scaled = width;
     y->scaled = height;
-    take_centre(x);
-    take_centre(y);
+    take_centre(x, down);
+    take_centre(y, down);
 }
 
-void convoy_axes_crop(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y)
+void convoy_axes_crop(int64_t width, int64_t height, bool down, struct convoy_axis *x, struct convoy_axis *y)
 {
     x->scaled = width;
     y->scaled = height;
@@ -35,8 +37,8 @@ void convoy_axes_crop(int64_t width, int64_t height, struct convoy_axis *x, stru
         y->scaled = width * y->in / x->in;
     else
         x->scaled = height * x->in / y->in;
-    take_centre(x);
-    take_centre(y);
+    take_centre(x, down);
+    take_centre(y, down);
 }
 
 /* The length of the side that does not fill the target, in Pillow's words. */

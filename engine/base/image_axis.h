@@ -5,6 +5,7 @@
 
 #include "engine/base/image_filter.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The whole source axis is scaled to `scaled` pixels, of which [first, first + out) are wanted.
@@ -24,11 +25,13 @@ struct convoy_axis convoy_axis_of(int64_t in, int out, enum convoy_image_filter 
 
 /* Stretch to width x height, and of that the centre, as of a crop: torchvision's Resize of two sides and
  * CenterCrop. */
-void convoy_axes_stretch(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y);
+void convoy_axes_stretch(int64_t width, int64_t height, bool down, struct convoy_axis *x,
+                         struct convoy_axis *y);
 
 /* Crop: the smallest scale at which the image covers width x height, the longer side's length rounded down,
- * and of that the centre, whose offset is rounded half to even: torchvision's Resize and CenterCrop. */
-void convoy_axes_crop(int64_t width, int64_t height, struct convoy_axis *x, struct convoy_axis *y);
+ * and of that the centre, whose offset is rounded half to even: torchvision's Resize and CenterCrop; or down,
+ * as the image processors of transformers do. */
+void convoy_axes_crop(int64_t width, int64_t height, bool down, struct convoy_axis *x, struct convoy_axis *y);
 
 /* Pad: the largest scale at which the image fits, the other side's length rounded half to even, at least 1:
  * Pillow's ImageOps.contain. The out of one axis may become less. */

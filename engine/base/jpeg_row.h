@@ -63,6 +63,7 @@ struct convoy_image_fitting {
         cover_height; /* crop: scaled until it covers this, stretch: to this; 0: width, height */
     uint8_t color[3]; /* pad: R, G, B of what the picture leaves free */
     bool bgr;
+    bool cuts_down; /* the offset of what is cut out is rounded down, not half to even */
 };
 
 #endif

@@ -57,6 +57,7 @@ static void read_fitting(const cJSON *message, const struct convoy_graph *graph,
     fitting->height = info.height;
     fitting->channels = info.channels;
     fitting->bgr = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "bgr"));
+    fitting->cuts_down = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "cuts_down"));
     for (int c = 0; c < 3; c++) {
         const cJSON *value = cJSON_GetArrayItem(color, c);
         bool level = cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= 255;

@@ -302,6 +302,7 @@ int convoy_hub_preprocessor_read(const struct convoy_json *root, struct convoy_m
     const struct processor *processor;
     int result;
     convoy_model_input_default(input);
+    input->cuts_down = true;
     if ((result = find_processor(root, &processor, error)) < 0 ||
         (result = read_fit(root, processor, input, error)) < 0 ||
         (result = read_filter(root, processor, input, error)) < 0)

@@ -192,6 +192,7 @@ void convoy_model_input_resizing(const struct convoy_model_input *input, uint32_
     *resizing = (struct convoy_resizing){.resize = input->resize,
                                          .interpolation = input->interpolation,
                                          .bgr = input->color == CONVOY_COLOR_BGR,
+                                         .cuts_down = input->cuts_down,
                                          .cover_width = covering(input, width),
                                          .cover_height = covering(input, height)};
     for (uint32_t c = 0; c < 3; c++)

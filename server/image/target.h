@@ -30,6 +30,7 @@ struct convoy_image_target {
     /* Crop: scaled until it covers this; stretch: to this; at least width x height, of which the centre is
      * taken; 0: those. */
     int cover_width, cover_height;
+    bool cuts_down;   /* its offset is rounded down, not half to even */
     uint8_t color[3]; /* pad: R, G, B of what the image leaves free; it is opaque */
     bool bgr;         /* B, G, R in place of R, G, B */
     enum convoy_scaled_decoding scaled_decoding;

@@ -119,6 +119,7 @@ static struct convoy_image_target target_of(const struct convoy_sample_input *in
         .cover_width = (int)resizing->cover_width,
         .cover_height = (int)resizing->cover_height,
         .bgr = resizing->bgr,
+        .cuts_down = resizing->cuts_down,
         .scaled_decoding = scaled[input->scaling],
     };
     memcpy(target.color, resizing->pad_color, sizeof target.color);

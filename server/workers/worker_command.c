@@ -60,7 +60,8 @@ static void add_fitting(cJSON *message, const struct convoy_model_input *input, 
     cJSON_AddNumberToObject(fitting, "crop_fraction", input->crop_fraction);
     cJSON_AddItemToObject(fitting, "color", cJSON_CreateIntArray(color, 3));
     cJSON_AddBoolToObject(fitting, "bgr", resizing.bgr);
-    if (cJSON_GetArraySize(fitting) < 6 || cJSON_GetArraySize(cJSON_GetObjectItem(fitting, "color")) < 3)
+    cJSON_AddBoolToObject(fitting, "cuts_down", resizing.cuts_down);
+    if (cJSON_GetArraySize(fitting) < 7 || cJSON_GetArraySize(cJSON_GetObjectItem(fitting, "color")) < 3)
         cJSON_DeleteItemFromObject(message, "fitting"); /* memory is out, which complete() sees */
 }
 

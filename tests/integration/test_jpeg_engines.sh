@@ -15,7 +15,19 @@ if [ -n "$emulated" ]; then
   export LD_LIBRARY_PATH
 fi
 model=pixels
-"$python" tests/tools/pixel_model.py "$work/models/$model" 3 8 10 '{"resize": "stretch", "crop_fraction": 0.8}'
+# As a download of the Hugging Face hub: 13 x 13, of which 10 x 8 are cut, a pixel from the left, where others cut two.
+"$python" tests/tools/pixel_model.py "$work/models/$model" 3 8 10 '{}'
+mv "$work/models/$model/config.json" "$work/models/$model/keys.json"
+"$python" - "$work/models/$model" <<'PYTHON'
+import json, sys
+folder = sys.argv[1]
+keys = json.load(open(folder + "/keys.json"))
+del keys["input"]
+json.dump(keys, open(folder + "/convoyd.json", "w"))
+json.dump({"model_type": "deit"}, open(folder + "/config.json", "w"))
+json.dump({"image_processor_type": "DeiTImageProcessor", "size": 13, "crop_size": {"height": 8, "width": 10}, "do_rescale": False, "do_normalize": False},
+          open(folder + "/preprocessor_config.json", "w"))
+PYTHON
 configure models="\"$work/models\"" default_model="\"$model\"" backend='"cuda"' tune='"off"' 'images={"decoder": "gpu"}'
 start --config "$work/config.json"
 "$python" tests/tools/jpeg_hostile.py "$url" "$model" "$count" "${exact[@]}" || fail "see above"

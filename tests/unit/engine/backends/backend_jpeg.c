@@ -50,9 +50,11 @@ Test(backend_jpeg, fittings)
                                                    .filter = (enum convoy_image_filter)filter,
                                                    .color = {10, 100, 200},
                                                    .bgr = (filter + kind) % 2};
-            if (kind != CONVOY_FITTING_PAD && filter % 2 == 0) { /* its centre is cut out */
+            if (kind != CONVOY_FITTING_PAD &&
+                filter % 2 == 0) { /* its centre is cut out, 3.5 pixels from the left */
                 fitting.cover_width = 31;
                 fitting.cover_height = 26;
+                fitting.cuts_down = filter == CONVOY_FILTER_BILINEAR;
             }
             int channels = filter == CONVOY_FILTER_BICUBIC ? 1 : 3;
             struct mirror mirror = load_mirror(24, 20, channels, 8, &fitting);

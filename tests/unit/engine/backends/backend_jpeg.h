@@ -215,7 +215,8 @@ static inline void check_row(const struct mirror *mirror, const struct rows *row
                                          .cover_width = (int)fitting->cover_width,
                                          .cover_height = (int)fitting->cover_height,
                                          .color = {fitting->color[0], fitting->color[1], fitting->color[2]},
-                                         .bgr = fitting->bgr};
+                                         .bgr = fitting->bgr,
+                                         .cuts_down = fitting->cuts_down};
     struct convoy_error error;
     struct convoy_image_scratch *scratch = convoy_image_scratch_new();
     size_t pixels = (size_t)target.width * (size_t)target.height, channels = (size_t)target.channels, length;

@@ -80,6 +80,7 @@ static void check(const struct expected *expected)
     cr_expect(input->height == expected->side && input->width == expected->side, "%u x %u: %s", input->height,
               input->width, expected->text);
     cr_expect_eq(resizing.resize, expected->resize, "%s", expected->text);
+    cr_expect(resizing.cuts_down);
     cr_expect(resizing.cover_width == expected->cover && resizing.cover_height == expected->cover,
               "%u x %u: %s", resizing.cover_width, resizing.cover_height, expected->text);
     cr_expect_eq(input->interpolation, expected->interpolation, "%s", expected->text);
@@ -333,7 +334,7 @@ Test(hub_folder, timm_says_all_in_one_file)
     expect_labels(labels);
     const struct convoy_model_input *input = &config->input;
     convoy_model_input_resizing(input, 288, 288, &resizing);
-    cr_expect(resizing.resize == CONVOY_RESIZE_CROP && resizing.cover_width == 303);
+    cr_expect(resizing.resize == CONVOY_RESIZE_CROP && resizing.cover_width == 303 && !resizing.cuts_down);
     cr_expect(input->height == 288 && input->width == 288 && input->normalises);
     cr_expect(input->mean[1] == 0.2 && input->std[2] == 3 && input->std_count == 3);
     cr_expect_eq(input->interpolation, CONVOY_INTERPOLATION_BILINEAR);

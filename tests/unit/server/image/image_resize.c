@@ -176,6 +176,35 @@ Test(image_resize, crops_cut_the_centre_of_what_covers_more)
     }
 }
 
+/* As transformers does; an offset of 58.5 is 58 either way, one of 1.5 is 2 or 1. */
+Test(image_resize, offsets_are_rounded_down_where_that_is_asked)
+{
+    static const struct {
+        enum convoy_image_fit fit;
+        int width, height, cover;
+        int64_t even_x, down_x;
+    } cases[] = {
+        {CONVOY_FIT_CROP, 500, 375, 256, 58, 58},
+        {CONVOY_FIT_CROP, 227, 224, 224, 2, 1},
+        {CONVOY_FIT_STRETCH, 500, 375, 227, 2, 1},
+        {CONVOY_FIT_STRETCH, 500, 375, 256, 16, 16},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int down = 0; down < 2; down++) {
+            struct convoy_image_target target = {.width = 224,
+                                                 .height = 224,
+                                                 .channels = 3,
+                                                 .fit = cases[i].fit,
+                                                 .cover_width = cases[i].cover,
+                                                 .cover_height = cases[i].cover,
+                                                 .cuts_down = down == 1};
+            struct convoy_axis x, y;
+            convoy_image_fit(&target, cases[i].width, cases[i].height, &x, &y);
+            cr_expect_eq(x.first, down == 1 ? cases[i].down_x : cases[i].even_x, "case %zu: %ld", i,
+                         (long)x.first);
+        }
+}
+
 Test(image_resize, padding_keeps_the_proportions)
 {
     static const struct {

@@ -29,6 +29,7 @@ Test(worker_command, a_load_says_how_devices_fit_pictures)
     config.input.interpolation = CONVOY_INTERPOLATION_LANCZOS;
     config.input.crop_fraction = 0.875;
     config.input.color = CONVOY_COLOR_BGR;
+    config.input.cuts_down = true;
     cJSON *load = convoy_worker_command_load(&model, true, CONVOY_LOAD_FILES);
     cr_assert_not_null(load);
     cr_expect_eq(number(load, "kind"), CONVOY_FITTING_CROP);
@@ -36,6 +37,7 @@ Test(worker_command, a_load_says_how_devices_fit_pictures)
     cr_expect_eq(number(load, "resize_to"), 0);
     cr_expect_eq(number(load, "crop_fraction"), 0.875);
     cr_expect(cJSON_IsTrue(cJSON_GetObjectItem(cJSON_GetObjectItem(load, "fitting"), "bgr")));
+    cr_expect(cJSON_IsTrue(cJSON_GetObjectItem(cJSON_GetObjectItem(load, "fitting"), "cuts_down")));
     cJSON_Delete(load);
 
     config.input.resize = CONVOY_RESIZE_PAD;
