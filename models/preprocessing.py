@@ -62,8 +62,8 @@ def of_timm_data(data):
 
     fraction, mode = data["crop_pct"], data["crop_mode"]
     keys = {"color": "rgb", "resize": "crop", "crop_fraction": fraction}
-    if mode == "squash" and fraction == 1:
-        keys = {"color": "rgb", "resize": "stretch"}
+    if mode == "squash":
+        keys = {"color": "rgb", "resize": "stretch"} | ({"crop_fraction": fraction} if fraction != 1 else {})
     elif mode == "border" and fraction == 1:
         keys = {"color": "rgb", "resize": "pad", "pad_color": [round(255 * value) for value in data["mean"]]}
     elif mode != "center":

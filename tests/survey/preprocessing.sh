@@ -4,5 +4,5 @@
 # within one level of Pillow's; 77: something of PyPI cannot be had.
 # shellcheck source=tests/survey/lib.sh
 . "$(dirname "$0")/lib.sh"
-python_with "the survey of preprocessing" torch torchvision timm onnx numpy pillow
+python_with "the survey of preprocessing" torch torchvision timm transformers onnx numpy pillow
 exec nice "$python" tests/survey/survey_preprocessing.py "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sends pictures to a convoyd whose networks answer with their input, one for each of twenty configurations that torchvision
-and timm give to networks, and compares with what their transforms make of the same pictures through Pillow.
-preprocessing.sh calls it and makes the Python that it needs; README.md tells more."""
+"""Sends pictures to a convoyd whose networks answer with their input, one for each of some configurations that torchvision
+and timm give to networks and of the image processors of transformers, and compares with what these make of the same pictures
+through Pillow. preprocessing.sh calls it and makes the Python that it needs; README.md tells more."""
 
 import argparse
 import collections
@@ -47,6 +47,29 @@ CONFIGURATIONS = [
     ("timm:vit_base_patch16_sapiens2.fb", {}, None),
     ("timm:swin_base_patch4_window12_384.ms_in22k_ft_in1k", {}, None),
     ("timm:convnext_base.clip_laion2b_augreg_ft_in12k_in1k_384", {}, None),
+    ("timm:dm_nfnet_f0.dm_in1k", {}, None),
+    ("timm:vit_base_patch16_clip_384.openai_ft_in12k_in1k", {}, None),
+]
+# Classes of transformers, and what their preprocessor_config.json says, as folders of the Hugging Face hub have it.
+PROCESSORS = [
+    ("ViT", {}),
+    ("ViT", {"size": 384, "resample": 3}),
+    ("DeiT", {}),
+    ("Beit", {"size": 256, "do_center_crop": True, "crop_size": 224}),
+    ("ConvNext", {"size": {"shortest_edge": 224}}),
+    ("ConvNext", {"size": {"shortest_edge": 384}, "resample": 2}),
+    ("CLIP", {}),
+    ("Bit", {"size": {"shortest_edge": 256}, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}),
+    ("Levit", {}),
+    ("MobileNetV1", {}),
+    ("MobileNetV2", {"crop_size": {"height": 192, "width": 192}}),
+    ("MobileViT", {"size": {"shortest_edge": 288}, "crop_size": {"height": 256, "width": 256}}),
+    ("PoolFormer", {}),
+    ("Pvt", {"resample": 2}),
+    ("Segformer", {"do_normalize": False}),
+    ("Siglip", {"size": {"height": 256, "width": 256}}),
+    ("EfficientNet", {"size": {"height": 260, "width": 260}, "resample": 0}),
+    ("EfficientNet", {"include_top": False, "image_std": [0.4785, 0.4733, 0.4743]}),
 ]
 
 
@@ -54,11 +77,12 @@ CONFIGURATIONS = [
 class Configuration:
     name: str
     model: str  # its folder
-    keys: dict
+    keys: dict  # "input" of config.json; None: folder is the hub's
     transform: object  # a PIL image to float32 C x H x W, normalised
     mean: numpy.ndarray
     std: numpy.ndarray
     size: tuple  # height, width
+    preprocessor: dict = None  # of the hub's folder
 
 
 def options_of():
@@ -93,21 +117,46 @@ def configuration_of(number, source_name, asked, keys):
     return Configuration(" ".join(words), f"configuration-{number}", keys or made.keys, made.transform, mean, std, size)
 
 
+def processor_of(number, name, given):
+    import transformers
+
+    processor = getattr(transformers, name + "ImageProcessorPil")(**given)
+    file = json.loads(processor.to_json_string())
+    file["image_processor_type"] = name + "ImageProcessor"
+
+    def transform(image):
+        return processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+
+    # What black and white become tells the mean and the deviation.
+    blank = numpy.zeros((400, 400, 3), numpy.uint8)
+    low, high = (numpy.asarray(processor(blank + value, return_tensors="np")["pixel_values"][0], numpy.float64) for value in (0, 255))
+    std = 1 / (high - low)[:, :1, :1]
+    words = [f"transformers:{name}", *(f"{key}={value}" for key, value in given.items())]
+    return Configuration(" ".join(words), f"processor-{number}", None, transform, -low[:, :1, :1] * std, std, low.shape[1:], file)
+
+
 def write_model(models, configuration):
-    """A network that returns its input, with the configuration's keys."""
+    """A network that returns its input, with the configuration's keys or the hub's files."""
     height, width = configuration.size
     folder = models / configuration.model
-    (folder / "1").mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"input": configuration.keys}), encoding="utf-8")
+    hub = configuration.keys is None
+    place = folder / ("onnx" if hub else "1")
+    place.mkdir(parents=True)
+    if hub:
+        (folder / "config.json").write_text(json.dumps({"model_type": "surveyed"}), encoding="utf-8")
+        (folder / "preprocessor_config.json").write_text(json.dumps(configuration.preprocessor), encoding="utf-8")
+    else:
+        (folder / "config.json").write_text(json.dumps({"input": configuration.keys}), encoding="utf-8")
+    shape = ["N", "C", "H", "W"] if hub else ["N", 3, height, width]
     described = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("Flatten", ["image"], ["pixels"])],
         "input",
-        [described("image", onnx.TensorProto.FLOAT, ["N", 3, height, width])],
+        [described("image", onnx.TensorProto.FLOAT, shape)],
         [described("pixels", onnx.TensorProto.FLOAT, ["N", 3 * height * width])],
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(model, folder / "1" / "model.onnx")
+    onnx.save(model, place / "model.onnx")
 
 
 def levels(values, configuration):
@@ -169,6 +218,7 @@ def inexpressible():
 def main():
     options = options_of()
     chosen = [configuration_of(number, *each) for number, each in enumerate(CONFIGURATIONS)]
+    chosen += [processor_of(number, *each) for number, each in enumerate(PROCESSORS)]
     if options.patterns:
         chosen = [each for each in chosen if any(fnmatch.fnmatchcase(each.name, word) for word in options.patterns)]
     pictures = []
