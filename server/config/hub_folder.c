@@ -9,8 +9,6 @@
 
 #define PREPROCESSOR_FILE "preprocessor_config.json"
 
-static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
-
 static const cJSON *member(const struct convoy_json *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object->value, key);
@@ -41,11 +39,9 @@ static int read_timm(const struct convoy_json *root, struct convoy_model_input *
     unsigned interpolation = 1, mode = 0;
     struct convoy_json object;
     int result;
-    convoy_model_input_default(input);
-    memcpy(input->mean, imagenet_mean, sizeof imagenet_mean);
-    memcpy(input->std, imagenet_std, sizeof imagenet_std);
-    input->mean_count = input->std_count = 3;
-    input->crop_fraction = 0.875; /* timm's own, where a file leaves one out; so below */
+    /* timm's own, where a file leaves one out. */
+    *input = convoy_presets[CONVOY_PRESET_IMAGENET];
+    input->color = CONVOY_COLOR_AUTO;
     if ((result = convoy_json_object(root, "pretrained_cfg", &object, error)) < 0 ||
         (result = convoy_json_doubles(&object, "input_size", 1, 65535, size, 3, &count, error)) < 0 ||
         (result = convoy_json_choice(&object, "interpolation", interpolations, &interpolation, error)) < 0 ||

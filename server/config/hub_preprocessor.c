@@ -17,11 +17,6 @@ enum rule {
 /* "resample" is a number of Pillow's. */
 enum pillow { NEAREST = 0, LANCZOS = 1, BILINEAR = 2, BICUBIC = 3 };
 
-static const double halves[3] = {0.5, 0.5, 0.5}, imagenet_mean[3] = {0.485, 0.456, 0.406},
-                    imagenet_std[3] = {0.229, 0.224, 0.225},
-                    clip_mean[3] = {0.48145466, 0.4578275, 0.40821073},
-                    clip_std[3] = {0.26862954, 0.26130258, 0.27577711};
-
 struct processor {
     const char *name; /* of the class, without ImageProcessor or FeatureExtractor behind it */
     bool square;      /* a number as size is both sides */
@@ -29,28 +24,27 @@ struct processor {
     bool flips;       /* without do_flip_channel_order: B, G, R */
     bool twice;       /* without include_top: std divides twice */
     enum rule rule;
-    uint32_t resample;        /* without the key */
-    const double *mean, *std; /* without the keys; NULL: it never normalises */
+    uint32_t resample;         /* without the key */
+    enum convoy_preset values; /* mean and std without the keys; NONE: it never normalises */
 };
 
 static const struct processor processors[] = {
-    {"ViT", .square = true, .resample = BILINEAR, .mean = halves, .std = halves},
-    {"DeiT", .square = true, .crops = true, .resample = BICUBIC, .mean = halves, .std = halves},
-    {"Beit", .square = true, .resample = BICUBIC, .mean = halves, .std = halves},
-    {"ConvNext", .rule = CONVNEXT, .resample = BICUBIC, .mean = halves, .std = halves},
-    {"CLIP", .crops = true, .resample = BICUBIC, .mean = clip_mean, .std = clip_std},
-    {"Bit", .crops = true, .resample = BICUBIC, .mean = clip_mean, .std = clip_std},
-    {"ViTHybrid", .crops = true, .resample = BICUBIC, .mean = clip_mean, .std = clip_std},
-    {"Levit", .crops = true, .rule = LEVIT, .resample = BICUBIC, .mean = imagenet_mean, .std = imagenet_std},
-    {"MobileNetV1", .crops = true, .resample = BILINEAR, .mean = halves, .std = halves},
-    {"MobileNetV2", .crops = true, .resample = BILINEAR, .mean = halves, .std = halves},
-    {"MobileViT", .crops = true, .flips = true, .resample = BILINEAR},
-    {"PoolFormer", .crops = true, .rule = PART, .resample = BICUBIC, .mean = imagenet_mean,
-     .std = imagenet_std},
-    {"Pvt", .square = true, .resample = BILINEAR, .mean = imagenet_mean, .std = imagenet_std},
-    {"Segformer", .square = true, .resample = BILINEAR, .mean = imagenet_mean, .std = imagenet_std},
-    {"Siglip", .square = true, .resample = BICUBIC, .mean = halves, .std = halves},
-    {"EfficientNet", .square = true, .twice = true, .resample = NEAREST, .mean = halves, .std = halves},
+    {"ViT", .square = true, .resample = BILINEAR, .values = CONVOY_PRESET_INCEPTION},
+    {"DeiT", .square = true, .crops = true, .resample = BICUBIC, .values = CONVOY_PRESET_INCEPTION},
+    {"Beit", .square = true, .resample = BICUBIC, .values = CONVOY_PRESET_INCEPTION},
+    {"ConvNext", .rule = CONVNEXT, .resample = BICUBIC, .values = CONVOY_PRESET_INCEPTION},
+    {"CLIP", .crops = true, .resample = BICUBIC, .values = CONVOY_PRESET_CLIP},
+    {"Bit", .crops = true, .resample = BICUBIC, .values = CONVOY_PRESET_CLIP},
+    {"ViTHybrid", .crops = true, .resample = BICUBIC, .values = CONVOY_PRESET_CLIP},
+    {"Levit", .crops = true, .rule = LEVIT, .resample = BICUBIC, .values = CONVOY_PRESET_IMAGENET},
+    {"MobileNetV1", .crops = true, .resample = BILINEAR, .values = CONVOY_PRESET_INCEPTION},
+    {"MobileNetV2", .crops = true, .resample = BILINEAR, .values = CONVOY_PRESET_INCEPTION},
+    {"MobileViT", .crops = true, .flips = true, .resample = BILINEAR, .values = CONVOY_PRESET_NONE},
+    {"PoolFormer", .crops = true, .rule = PART, .resample = BICUBIC, .values = CONVOY_PRESET_IMAGENET},
+    {"Pvt", .square = true, .resample = BILINEAR, .values = CONVOY_PRESET_IMAGENET},
+    {"Segformer", .square = true, .resample = BILINEAR, .values = CONVOY_PRESET_IMAGENET},
+    {"Siglip", .square = true, .resample = BICUBIC, .values = CONVOY_PRESET_INCEPTION},
+    {"EfficientNet", .square = true, .twice = true, .resample = NEAREST, .values = CONVOY_PRESET_INCEPTION},
 };
 
 /* Sides: 0 where there is none. Either height and width are given or the shorter edge is. */
@@ -248,32 +242,39 @@ static int read_filter(const struct convoy_json *root, const struct processor *p
     return 0;
 }
 
-static int read_channels(const struct convoy_json *root, const char *key, double least,
-                         const double *otherwise, double values[CONVOY_PIXEL_CHANNELS], uint32_t *count,
-                         struct convoy_error *error)
+/* The mean and the deviation of each channel: the class's, and over them the file's. */
+static int read_normalisation(const struct convoy_json *root, enum convoy_preset otherwise,
+                              struct convoy_model_input *input, struct convoy_error *error)
 {
-    *count = 3;
-    memcpy(values, otherwise, 3 * sizeof *values);
-    return convoy_json_has(root, key)
-               ? convoy_json_doubles(root, key, least, 1e9, values, CONVOY_PIXEL_CHANNELS, count, error)
-               : 0;
+    const struct convoy_model_input *preset = &convoy_presets[otherwise];
+    int result = 0;
+    memcpy(input->mean, preset->mean, sizeof input->mean);
+    memcpy(input->std, preset->std, sizeof input->std);
+    input->mean_count = preset->mean_count;
+    input->std_count = preset->std_count;
+    if (convoy_json_has(root, "image_mean"))
+        result = convoy_json_doubles(root, "image_mean", -1e9, 1e9, input->mean, CONVOY_PIXEL_CHANNELS,
+                                     &input->mean_count, error);
+    if (result == 0 && convoy_json_has(root, "image_std"))
+        result = convoy_json_doubles(root, "image_std", 1e-9, 1e9, input->std, CONVOY_PIXEL_CHANNELS,
+                                     &input->std_count, error);
+    return result;
 }
 
 static int read_values(const struct convoy_json *root, const struct processor *processor,
                        struct convoy_model_input *input, struct convoy_error *error)
 {
-    bool rescales = true, normalises = processor->mean != NULL, twice = processor->twice, offset = false;
+    bool rescales = true, normalises = processor->values != CONVOY_PRESET_NONE, twice = processor->twice,
+         offset = false;
     bool flips = processor->flips;
     int result;
     if ((result = read_bool(root, "do_rescale", &rescales, error)) < 0 ||
         (result = read_double(root, "rescale_factor", 1e-9, 1e9, &input->scale, error)) < 0 ||
         (processor->flips && (result = read_bool(root, "do_flip_channel_order", &flips, error)) < 0))
         return result;
-    if (processor->mean != NULL && ((result = read_bool(root, "do_normalize", &normalises, error)) < 0 ||
-                                    (result = read_channels(root, "image_mean", -1e9, processor->mean,
-                                                            input->mean, &input->mean_count, error)) < 0 ||
-                                    (result = read_channels(root, "image_std", 1e-9, processor->std,
-                                                            input->std, &input->std_count, error)) < 0))
+    if (processor->values != CONVOY_PRESET_NONE &&
+        ((result = read_bool(root, "do_normalize", &normalises, error)) < 0 ||
+         (normalises && (result = read_normalisation(root, processor->values, input, error)) < 0)))
         return result;
     if (processor->twice && ((result = read_bool(root, "include_top", &twice, error)) < 0 ||
                              (result = read_bool(root, "rescale_offset", &offset, error)) < 0))
@@ -285,11 +286,6 @@ static int read_values(const struct convoy_json *root, const struct processor *p
         input->std[c] *= input->std[c]; /* ((x - mean) / std - 0) / std */
     if (!rescales)
         input->scale = 1.0;
-    if (!normalises) {
-        input->mean_count = input->std_count = 1;
-        input->mean[0] = 0.0;
-        input->std[0] = 1.0;
-    }
     if (flips)
         input->color = CONVOY_COLOR_BGR;
     input->normalises = true;

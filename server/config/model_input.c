@@ -14,39 +14,42 @@ static const char *const interpolations[] = {"bilinear", "bicubic", "lanczos", "
 static const char *const layouts[] = {"auto", "nchw", "nhwc", NULL};
 static const char *const preset_names[] = {"imagenet", "imagenet-inception", "clip", "none", NULL};
 
-/* What the networks of these names were trained with: torchvision's and timm's ImageNet classifiers, timm's
- * Inception family, OpenAI's CLIP; and pixels as they are, for networks that normalise by themselves. */
-static const struct convoy_model_input presets[] = {
-    {.color = CONVOY_COLOR_RGB,
-     .resize = CONVOY_RESIZE_CROP,
-     .crop_fraction = 0.875,
-     .scale = 1.0 / 255.0,
-     .mean = {0.485, 0.456, 0.406},
-     .std = {0.229, 0.224, 0.225},
-     .mean_count = 3,
-     .std_count = 3,
-     .pad_color_count = 1},
-    {.color = CONVOY_COLOR_RGB,
-     .resize = CONVOY_RESIZE_CROP,
-     .interpolation = CONVOY_INTERPOLATION_BICUBIC,
-     .crop_fraction = 0.875,
-     .scale = 1.0 / 255.0,
-     .mean = {0.5},
-     .std = {0.5},
-     .mean_count = 1,
-     .std_count = 1,
-     .pad_color_count = 1},
-    {.color = CONVOY_COLOR_RGB,
-     .resize = CONVOY_RESIZE_CROP,
-     .interpolation = CONVOY_INTERPOLATION_BICUBIC,
-     .crop_fraction = 1.0,
-     .scale = 1.0 / 255.0,
-     .mean = {0.48145466, 0.4578275, 0.40821073},
-     .std = {0.26862954, 0.26130258, 0.27577711},
-     .mean_count = 3,
-     .std_count = 3,
-     .pad_color_count = 1},
-    {.crop_fraction = 1.0, .scale = 1.0, .mean_count = 1, .std = {1.0}, .std_count = 1, .pad_color_count = 1},
+const struct convoy_model_input convoy_presets[] = {
+    [CONVOY_PRESET_IMAGENET] = {.color = CONVOY_COLOR_RGB,
+                                .resize = CONVOY_RESIZE_CROP,
+                                .crop_fraction = 0.875,
+                                .scale = 1.0 / 255.0,
+                                .mean = {0.485, 0.456, 0.406},
+                                .std = {0.229, 0.224, 0.225},
+                                .mean_count = 3,
+                                .std_count = 3,
+                                .pad_color_count = 1},
+    [CONVOY_PRESET_INCEPTION] = {.color = CONVOY_COLOR_RGB,
+                                 .resize = CONVOY_RESIZE_CROP,
+                                 .interpolation = CONVOY_INTERPOLATION_BICUBIC,
+                                 .crop_fraction = 0.875,
+                                 .scale = 1.0 / 255.0,
+                                 .mean = {0.5},
+                                 .std = {0.5},
+                                 .mean_count = 1,
+                                 .std_count = 1,
+                                 .pad_color_count = 1},
+    [CONVOY_PRESET_CLIP] = {.color = CONVOY_COLOR_RGB,
+                            .resize = CONVOY_RESIZE_CROP,
+                            .interpolation = CONVOY_INTERPOLATION_BICUBIC,
+                            .crop_fraction = 1.0,
+                            .scale = 1.0 / 255.0,
+                            .mean = {0.48145466, 0.4578275, 0.40821073},
+                            .std = {0.26862954, 0.26130258, 0.27577711},
+                            .mean_count = 3,
+                            .std_count = 3,
+                            .pad_color_count = 1},
+    [CONVOY_PRESET_NONE] = {.crop_fraction = 1.0,
+                            .scale = 1.0,
+                            .mean_count = 1,
+                            .std = {1.0},
+                            .std_count = 1,
+                            .pad_color_count = 1},
 };
 
 const char *convoy_resize_text(enum convoy_resize resize)
@@ -124,7 +127,7 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
     if (object.value == NULL)
         return 0;
     if (convoy_json_has(&object, "preset"))
-        *input = presets[preset];
+        *input = convoy_presets[preset];
     /* Within these bounds everything that convoy_model_input_transform() computes is a finite float32. */
     if ((result = convoy_json_choice(&object, "color", colors, &color, error)) < 0 ||
         (result = convoy_json_choice(&object, "layout", layouts, &layout, error)) < 0 ||

@@ -63,6 +63,17 @@ struct convoy_resizing {
     bool cuts_down;       /* as above */
 };
 
+/* What networks were trained with, by the names of "preset": torchvision's and timm's ImageNet classifiers,
+ * timm's Inception family, OpenAI's CLIP; and pixels as they are, for networks that normalise by themselves.
+ */
+enum convoy_preset {
+    CONVOY_PRESET_IMAGENET,
+    CONVOY_PRESET_INCEPTION,
+    CONVOY_PRESET_CLIP,
+    CONVOY_PRESET_NONE
+};
+extern const struct convoy_model_input convoy_presets[];
+
 /* The built-in values. */
 void convoy_model_input_default(struct convoy_model_input *input);
 
