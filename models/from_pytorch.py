@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes a model folder that convoyd serves from a network of torchvision or timm, or from a file.
+"""Makes a model folder that convoyd serves from a network of torchvision, timm or transformers, or from a file.
 
     python3 models/from_pytorch.py resnet50                        torchvision's, with its weights
     python3 models/from_pytorch.py timm:convnext_tiny.fb_in1k      timm's
+    python3 models/from_pytorch.py transformers:google/vit-base-patch16-224
+                                                                   the Hugging Face hub's, or those of a folder
     python3 models/from_pytorch.py trained.pt --name mine --size 224
     python3 models/from_pytorch.py trained.onnx --name mine --preset imagenet
 
-writes models/NAME with 1/model.onnx, config.json (the network's own preprocessing), labels.txt (ImageNet's, where the
-library has them) and verify.json, the answer of ONNX Runtime to a test image beside it: `convoy verify NAME` asks
-a running daemon for the same. Needs PyTorch, onnx, onnxscript, onnxruntime, NumPy and Pillow, and torchvision or timm
-for their networks; a file.onnx needs no PyTorch."""
+writes models/NAME with 1/model.onnx, config.json (the network's own preprocessing; of transformers the hub's files, with
+convoyd.json), labels.txt (ImageNet's, where the library has them) and verify.json, the answer of ONNX Runtime to a test image beside it: `convoy verify NAME` asks
+a running daemon for the same. Needs PyTorch, onnx, onnxscript, onnxruntime, NumPy and Pillow, and torchvision, timm or
+transformers for their networks; a file.onnx needs no PyTorch."""
 
 import argparse
 import json
@@ -32,7 +34,7 @@ def arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("network", help="NAME, torchvision:NAME, timm:NAME, FILE.pt, FILE.pth or FILE.onnx")
+    add("network", help="NAME, torchvision:NAME, timm:NAME, transformers:NAME, FILE.pt, FILE.pth or FILE.onnx")
     add("--out", type=pathlib.Path, default=pathlib.Path("models"), help="the folder of all models (default models)")
     add("--name", help="the model's name (default: the network's, or the file's)")
     add("--force", action="store_true", help="replace a model of that name")
@@ -54,10 +56,32 @@ def arguments():
         parser.error("--size and --preset are for files: a network of a library knows its own")
     options.preset = options.preset or "imagenet"
     name = options.file.stem if options.file else options.network.partition(":")[2] or options.network
+    if options.network.startswith("transformers:"):
+        name = pathlib.PurePath(name).name
     options.name = options.name or re.sub(r"[^A-Za-z0-9._-]", "_", name)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", options.name):
         parser.error(f"'{options.name}' cannot be a model's name: letters, digits, '.', '_' and '-'")
     return options
+
+
+def transformers_network(options, folder):
+    """(network, size, Preparation, labels); writes the hub's files into the folder."""
+    import preprocessing
+    import pytorch_networks
+    import torch
+    import transformers_networks
+
+    torch.manual_seed(options.seed)
+    name = options.network.partition(":")[2]
+    try:
+        made = transformers_networks.made(name, not options.random)
+    except (OSError, ValueError) as error:
+        raise Unfit(f"{name} is not to be had as a classifier of transformers: {str(error).splitlines()[0].rstrip('.')}.") from error
+    if options.random:
+        pytorch_networks.calibrated(pytorch_networks.livened(made.network), made.size, images=4, batches=1)
+    for name, text in made.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return made.network, made.size, preprocessing.Preparation(None, made.transform), made.labels
 
 
 def library_network(options):
@@ -166,6 +190,9 @@ def copy_onnx(path, folder):
 
 
 def config_of(preparation, labels, precision):
+    """preparation without keys: the hub's files have them, and the labels."""
+    if preparation.keys is None:
+        return json.dumps({"precision": precision}, indent=4) + "\n"
     config = {"labels": "labels.txt"} if labels else {}
     config["input"] = preparation.keys
     config["output"] = {"activation": "auto"}
@@ -188,8 +215,9 @@ def write_network(options, folder):
     if options.file and options.file.suffix == ".onnx":
         copy_onnx(options.file, path.parent)
         given = input_of(path)
+        given = given._replace(channels=given.channels or 3)
         size = (given.height or (options.size or (0, 0))[0], given.width or (options.size or (0, 0))[1])
-        if not given.channels or not all(size):
+        if not all(size):
             raise Unfit(f"{options.file} leaves the size of its images open: name it with --size.")
         if given.dtype is np.uint8 and options.preset != "none":
             raise Unfit(f"{options.file} reads pixels from 0 to 255 and normalises them itself: take --preset none.")
@@ -206,6 +234,8 @@ def write_network(options, folder):
         network, exporter = read_module(options)
         size = options.size or (224, 224)
         preparation = preprocessing.of_preset(options.preset, size, 3)
+    elif options.network.startswith("transformers:"):
+        network, size, preparation, labels = transformers_network(options, folder)
     else:
         network, size, preparation, labels = library_network(options)
     open_batch = pytorch_export.export(network, size, path, exporter, options.opset)
@@ -234,12 +264,13 @@ def make(options, folder):
     import verify_record
 
     network, preparation, labels, given = write_network(options, folder)
+    hub = preparation.keys is None
     if options.labels:
         labels = options.labels.read_text(encoding="utf-8").splitlines()
-    if labels:
+    if labels and (options.labels or not hub):
         labels = [" ".join(label.split()) for label in labels]
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
-    (folder / "config.json").write_text(config_of(preparation, labels, options.precision), encoding="utf-8")
+    (folder / ("convoyd.json" if hub else "config.json")).write_text(config_of(preparation, labels, options.precision), encoding="utf-8")
     image = verify_record.draw_image()
     pixels = np.ascontiguousarray(preparation.transform(image))[None]
     if given and given.channels_last:

@@ -15,7 +15,7 @@ def find(name):
     """(source, name) of "SOURCE:NAME", or of a bare name: torchvision's where it has it, else timm's."""
     source, colon, rest = name.partition(":")
     if colon and source not in SOURCES:
-        raise NoNetwork(f"'{name}': the source is torchvision or timm, as in timm:resnet50.")
+        raise NoNetwork(f"'{name}': the source is torchvision, timm or transformers, as in timm:resnet50.")
     missing = []
     for candidate in (source,) if colon else SOURCES:
         try:

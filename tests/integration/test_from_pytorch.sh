@@ -43,6 +43,32 @@ is "$(wc -l <"$models/timms/labels.txt")" 1000
 make whole --random timm:resnet26t --exporter torchscript --opset 13
 is "$(input whole crop_fraction) $(input whole resize)" '0.94 crop'
 
+hub=()
+if "$trainer" -c 'import transformers' 2>/dev/null; then
+  echo "A network of transformers, with the hub's files."
+  "$trainer" - "$work/hub" <<'PYTHON' >/dev/null 2>&1
+import sys, transformers
+config = transformers.AutoConfig.for_model("deit", num_hidden_layers=2, hidden_size=48, num_attention_heads=3, intermediate_size=96)
+config.id2label = {number: f"class {number}" for number in range(10)}
+config.architectures = ["DeiTForImageClassification"]
+config.save_pretrained(sys.argv[1])
+transformers.DeiTImageProcessorPil().save_pretrained(sys.argv[1])
+PYTHON
+  hub=(deit named)
+  make deit --random "transformers:$work/hub" --precision tf32
+  is "$(cat "$models/deit/convoyd.json" | tr -d ' \n')" '{"precision":"tf32"}'
+  is "$(json "$models/deit/preprocessor_config.json" 'd["image_processor_type"]')" DeiTImageProcessor
+  is "$(json "$models/deit/verify.json" 'd["classes"][0]["label"][:6]')" 'class '
+  [ ! -e "$models/deit/labels.txt" ] || fail "labels are written twice"
+  seq 10 20 >"$work/ten"
+  make named --random "transformers:$work/hub" --labels "$work/ten"
+  [ -s "$models/named/labels.txt" ] || fail "no labels are written"
+  rm "$work/hub/preprocessor_config.json"
+  refuses 'preprocessor_config.json' --random "transformers:$work/hub"
+else
+  echo "This Python has no transformers: skipped."
+fi
+
 echo "Files: TorchScript, a pickled module, ONNX with weights beside it."
 "$trainer" - "$work" <<'PYTHON'
 import sys, torch
@@ -68,7 +94,7 @@ is "$(json "$models/file/verify.json" 'abs(sum(d["outputs"][0]["values"]) - 1) <
 
 echo "Files of other types, orders and sizes."
 PYTHONPATH=tests/tools "$trainer" tests/tools/input_models.py "$work/inputs"
-declared=(nhwc fp16 uint8 uint8-nhwc open-nhwc rgba-network)
+declared=(nhwc open fp16 uint8 uint8-nhwc open-nhwc rgba-network)
 for name in "${declared[@]}"; do make "$name" "$work/inputs/good/$name/1/model.onnx" --preset none --size 12 10; done
 is "$(input nhwc layout) $(input uint8 layout)" 'nhwc None'
 is "$(input open-nhwc height) $(input open-nhwc width) $(input nhwc height)" '12 10 None'
@@ -77,7 +103,7 @@ refuses 'reads other numbers than float32, float16 and uint8' "$work/inputs/bad/
 
 echo "What cannot be."
 refuses "'nonet' is neither a file nor a network of torchvision or timm" nonet
-refuses "'else:net': the source is torchvision or timm" else:net
+refuses "'else:net': the source is torchvision, timm or transformers" else:net
 refuses 'none.onnx is no file' "$work/none.onnx"
 head -c 1000 "$work/net.onnx" >"$work/cut.onnx"
 status=0
@@ -91,7 +117,7 @@ make file --force "$work/net.onnx"
 
 echo "A daemon answers each as recorded."
 start --backend cpu --models "$models"
-for name in vision timms whole script module file "${declared[@]}"; do
+for name in vision timms whole script module file "${hub[@]}" "${declared[@]}"; do
   "$build/bin/convoy" verify --url "$url" --models "$models" "$name" >"$work/out" 2>&1 || fail "$name: $(cat "$work/out")"
   "$build/bin/convoy" verify --url "$url" --models "$models" --json "$name" >"$work/out"
   is "$(json "$work/out" 'd["difference"] < 1e-3')" True
