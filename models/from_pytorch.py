@@ -9,7 +9,7 @@
     python3 models/from_pytorch.py trained.onnx --name mine --preset imagenet
 
 writes models/NAME with 1/model.onnx, config.json (the network's own preprocessing; of transformers the hub's files, with
-convoyd.json), labels.txt (ImageNet's, where the library has them) and verify.json, the answer of ONNX Runtime to a test image beside it: `convoy verify NAME` asks
+convoyd-model.json), labels.txt (ImageNet's, where the library has them) and verify.json, the answer of ONNX Runtime to a test image beside it: `convoy verify NAME` asks
 a running daemon for the same. Needs PyTorch, onnx, onnxscript, onnxruntime, NumPy and Pillow, and torchvision, timm or
 transformers for their networks; a file.onnx needs no PyTorch."""
 
@@ -270,7 +270,7 @@ def make(options, folder):
     if labels and (options.labels or not hub):
         labels = [" ".join(label.split()) for label in labels]
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
-    (folder / ("convoyd.json" if hub else "config.json")).write_text(config_of(preparation, labels, options.precision), encoding="utf-8")
+    (folder / ("convoyd-model.json" if hub else "config.json")).write_text(config_of(preparation, labels, options.precision), encoding="utf-8")
     image = verify_record.draw_image()
     pixels = np.ascontiguousarray(preparation.transform(image))[None]
     if given and given.channels_last:

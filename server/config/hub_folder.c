@@ -85,13 +85,12 @@ int convoy_hub_input(const char *folder, const struct convoy_json *root, struct 
     struct convoy_error reason;
     int result = cJSON_IsObject(member(root, "pretrained_cfg")) ? read_timm(root, input, &reason)
                                                                 : read_preprocessor(folder, input, &reason);
-    return result == 0 || result == -ENOMEM
-               ? result
-               : convoy_fail(
-                     error, result,
-                     "%s; or write the preprocessing as \"input\" into %s/convoyd.json, e.g. {\"input\": "
-                     "{\"preset\": \"imagenet\"}}",
-                     reason.message, folder);
+    return result == 0 || result == -ENOMEM ? result
+                                            : convoy_fail(error, result,
+                                                          "%s; or write the preprocessing as \"input\" into "
+                                                          "%s/convoyd-model.json, e.g. {\"input\": "
+                                                          "{\"preset\": \"imagenet\"}}",
+                                                          reason.message, folder);
 }
 
 /* ---- Labels ---- */
@@ -170,6 +169,14 @@ static int describe(const cJSON *descriptions, struct names *names)
     return 0;
 }
 
+static bool are_all_there(const struct names *names)
+{
+    for (int i = 0; i < names->count; i++)
+        if (names->names[i] == NULL)
+            return false;
+    return true;
+}
+
 static bool are_numbers(const struct names *names)
 {
     char given[32];
@@ -196,6 +203,7 @@ int convoy_hub_labels(const struct convoy_json *root, struct convoy_label_list *
     if (names.names == NULL)
         return convoy_fail(error, -ENOMEM, "%s: out of memory for %d labels", root->file, names.count);
     bool whole = cJSON_IsObject(given) ? names_of_object(given, &names) : names_of_array(given, &names);
+    whole = whole && are_all_there(&names);
     if (whole && describe(member(root, "label_descriptions"), &names) < 0)
         result = convoy_fail(error, -ENOMEM, "%s: out of memory for %d labels", root->file, names.count);
     else if (whole && !are_numbers(&names))

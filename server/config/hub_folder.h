@@ -1,6 +1,6 @@
 /* A model's folder as the Hugging Face hub has it: a config.json of transformers or timm, which names the
  * classes, and preprocessor_config.json, which says how pictures were prepared. So a download is served as it
- * is; models/NAME/convoyd.json then holds convoyd's own keys. Both files come from strangers.
+ * is; models/NAME/convoyd-model.json then holds convoyd's own keys. Both files come from strangers.
  *
  * Threads: pure functions and files; any thread. */
 #ifndef CONVOY_SERVER_HUB_FOLDER_H
@@ -18,7 +18,7 @@ bool convoy_hub_is(const struct convoy_json *root);
 
 /* Sets *input to what timm's "pretrained_cfg" in root says, else folder/preprocessor_config.json. -ENOENT
  * where there is neither, -ENOTSUP for what convoyd does not do, -EINVAL and the errors of
- * convoy_json_load(); the sentence says what to write into convoyd.json. */
+ * convoy_json_load(); the sentence says what to write into convoyd-model.json. */
 int convoy_hub_input(const char *folder, const struct convoy_json *root, struct convoy_model_input *input,
                      struct convoy_error *error);
 

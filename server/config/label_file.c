@@ -77,6 +77,9 @@ int convoy_label_list_of(const char *const *names, uint32_t count, const char *f
                          struct convoy_label_list *list, struct convoy_error *error)
 {
     size_t bytes = 0;
+    *list = (struct convoy_label_list){0};
+    if (count == 0)
+        return 0;
     for (uint32_t i = 0; i < count; i++)
         bytes += strlen(names[i]) + 1;
     char *text = malloc(bytes), *end = text;

@@ -23,7 +23,7 @@ struct convoy_label_list {
  * sentence names path and line. */
 int convoy_label_list_read(const char *path, struct convoy_label_list *list, struct convoy_error *error);
 
-/* Copies of count names, at least one. file: for the sentence of -ENOMEM. */
+/* Copies of count names. file: for the sentence of -ENOMEM. */
 int convoy_label_list_of(const char *const *names, uint32_t count, const char *file,
                          struct convoy_label_list *list, struct convoy_error *error);
 

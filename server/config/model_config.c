@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define CONFIG_FILE "config.json"
-#define OWN_FILE    "convoyd.json"
+#define OWN_FILE    "convoyd-model.json"
 #define LABELS_FILE "labels.txt"
 
 static const char *const activations[] = {"auto", "softmax", "sigmoid", "none", NULL};

@@ -1,6 +1,6 @@
 /* The configuration of a model, models/NAME/config.json; every key has a default, and the file may be absent.
  * Where config.json is the Hugging Face hub's (hub_folder.h) it says what it can, and the keys lie in
- * models/NAME/convoyd.json.
+ * models/NAME/convoyd-model.json.
  * docs/configuration.md describes each key.
  *
  * Threads: plain data; the owner says which threads may read it. */
@@ -44,9 +44,9 @@ struct convoy_model_config {
     struct convoy_label_list labels; /* empty: a class's label is its index as text */
 };
 
-/* Reads folder/config.json (folder: "models/NAME"; an absent file gives the defaults) or convoyd.json, and
- * the labels: the file that "labels" names inside folder, which must exist, else labels.txt where it exists,
- * else those of the hub's config.json. defaults are the daemon's. The caller frees *config with
+/* Reads folder/config.json (folder: "models/NAME"; an absent file gives the defaults) or convoyd-model.json,
+ * and the labels: the file that "labels" names inside folder, which must exist, else labels.txt where it
+ * exists, else those of the hub's config.json. defaults are the daemon's. The caller frees *config with
  * convoy_model_config_free(). Errors as those of convoy_config_load(). */
 int convoy_model_config_load(const char *folder, const struct convoy_batching *defaults,
                              struct convoy_model_config **config, struct convoy_error *error);

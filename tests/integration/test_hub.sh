@@ -30,7 +30,7 @@ for name, preprocessor in preprocessors.items():
         "architectures": ["SomeForImageClassification"], "model_type": name, "hidden_size": 7, "torch_dtype": "float32",
         "id2label": {str(k): f"pixel {k}" for k in range(972)}, "label2id": {f"pixel {k}": k for k in range(972)}}))
     (folder / "preprocessor_config.json").write_text(json.dumps({"do_resize": True, **preprocessor}))
-(work / "models/mobilevit/convoyd.json").write_text('{"output": {"activation": "none"}}')
+(work / "models/mobilevit/convoyd-model.json").write_text('{"output": {"activation": "none"}}')
 (work / "preprocessors").write_text(json.dumps(preprocessors))
 PYTHON
 "$build/bin/convoyd" --check-config --backend cpu --models "$work/models" >"$work/check" 2>&1 || fail "$(cat "$work/check")"

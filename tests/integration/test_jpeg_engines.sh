@@ -23,7 +23,7 @@ import json, sys
 folder = sys.argv[1]
 keys = json.load(open(folder + "/keys.json"))
 del keys["input"]
-json.dump(keys, open(folder + "/convoyd.json", "w"))
+json.dump(keys, open(folder + "/convoyd-model.json", "w"))
 json.dump({"model_type": "deit"}, open(folder + "/config.json", "w"))
 json.dump({"image_processor_type": "DeiTImageProcessor", "size": 13, "crop_size": {"height": 8, "width": 10}, "do_rescale": False, "do_normalize": False},
           open(folder + "/preprocessor_config.json", "w"))

@@ -231,33 +231,33 @@ Test(hub_folder, what_cannot_be_done_is_refused)
 Test(hub_folder, own_keys_go_over_what_the_hub_says)
 {
     write_preprocessor("{'size': 224}");
-    write_quoted("convoyd.json", "{'precision': 'fp16', 'devices': [0]}");
+    write_quoted("convoyd-model.json", "{'precision': 'fp16', 'devices': [0]}");
     load();
     cr_expect_eq(config->precision, CONVOY_PRECISION_FP16);
     cr_expect(config->input.height == 224 && config->input.mean[0] == 0.5 && config->input.normalises);
-    cr_expect_str_eq(config->file, folder_path(&folder, "convoyd.json"));
+    cr_expect_str_eq(config->file, folder_path(&folder, "convoyd-model.json"));
 
     /* An input of one's own needs none of the hub's. */
     write_preprocessor("{'image_processor_type': 'unknown'}");
-    write_quoted("convoyd.json", "{'input': {'preset': 'clip'}}");
+    write_quoted("convoyd-model.json", "{'input': {'preset': 'clip'}}");
     load();
     cr_expect(config->input.mean[0] == 0.48145466 && config->input.height == 0);
 
-    write_quoted("convoyd.json", "{'precision': 'fp64'}");
+    write_quoted("convoyd-model.json", "{'precision': 'fp64'}");
     refused(-ENOTSUP, "the image processor unknown"); /* the hub's first */
     write_preprocessor("{'size': 224}");
-    refused(-EINVAL, "convoyd.json: precision must be");
-    write_quoted("convoyd.json", "{'model_type': 'vit'}");
-    refused(-EINVAL, "convoyd.json: unknown key 'model_type'");
+    refused(-EINVAL, "convoyd-model.json: precision must be");
+    write_quoted("convoyd-model.json", "{'model_type': 'vit'}");
+    refused(-EINVAL, "convoyd-model.json: unknown key 'model_type'");
 }
 
 Test(hub_folder, without_the_hub_one_file_holds_the_keys)
 {
     write_quoted("config.json", "{'precision': 'fp16'}");
-    write_quoted("convoyd.json", "{}");
+    write_quoted("convoyd-model.json", "{}");
     refused(-EINVAL, "are both convoyd's: keep one of them");
     cr_assert_eq(remove(folder_path(&folder, "config.json")), 0);
-    write_quoted("convoyd.json", "{'precision': 'tf32'}");
+    write_quoted("convoyd-model.json", "{'precision': 'tf32'}");
     load();
     cr_expect_eq(config->precision, CONVOY_PRECISION_TF32);
 }
