@@ -56,7 +56,7 @@ transformers.DeiTImageProcessorPil().save_pretrained(sys.argv[1])
 PYTHON
   hub=(deit named)
   make deit --random "transformers:$work/hub" --precision tf32
-  is "$(cat "$models/deit/convoyd-model.json" | tr -d ' \n')" '{"precision":"tf32"}'
+  is "$(tr -d ' \n' <"$models/deit/convoyd-model.json")" '{"precision":"tf32"}'
   is "$(json "$models/deit/preprocessor_config.json" 'd["image_processor_type"]')" DeiTImageProcessor
   is "$(json "$models/deit/verify.json" 'd["classes"][0]["label"][:6]')" 'class '
   [ ! -e "$models/deit/labels.txt" ] || fail "labels are written twice"
