@@ -121,7 +121,10 @@ int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kin
     struct convoy_node *node;
     int status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &shape);
     if (status == 0)
-        status = onnx_emit(importer, CONVOY_OP_BINARY, inputs, 2, &shape, &node);
+        status = onnx_emit_unrepeated(importer, kind, a, b, &shape, result);
+    if (status != 0 || *result >= 0)
+        return status;
+    status = onnx_emit(importer, CONVOY_OP_BINARY, inputs, 2, &shape, &node);
     if (status != 0)
         return status;
     node->binary = kind;

@@ -61,5 +61,18 @@ int onnx_emit_expanded(struct onnx_importer *importer, int tensor, const struct 
  * 1 that the constant has 1 along, or lacks. */
 int onnx_emit_for_each_image(struct onnx_importer *importer, int constant, const struct convoy_shape *shape,
                              int *result);
+/* Constants that are the same for each image, and attention's guards: exporters write masks with the batch in
+ * their shape, and choose from them by Where. What is known of such values while the model is read need not
+ * be computed for each image. */
+
+/* Emits a BINARY of two tensors of which one at least is what onnx_emit_for_each_image() made, whose
+ * broadcast shape is `shape`, without repeating it: *result is the tensor; -1 and nothing emitted where that
+ * is not possible. */
+int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
+                         const struct convoy_shape *shape, int *result);
+
+/* Is the tensor a softmax of products that are masked by finite numbers at most? It then has NaN only where
+ * the network has computed infinity or NaN before, never because everything is masked. */
+bool onnx_is_unmasked_softmax(struct onnx_importer *importer, int tensor);
 
 #endif

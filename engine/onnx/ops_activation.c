@@ -299,6 +299,18 @@ static int read_not(struct onnx_importer *importer)
     return read_negated(importer, 1);
 }
 
+/* 1 - (x = x): a NaN alone is not what it is. */
+static int read_is_nan(struct onnx_importer *importer)
+{
+    int x, result;
+    int status = onnx_need_tensor(importer, 0, &x);
+    if (status == 0)
+        status = onnx_emit_binary(importer, CONVOY_EQUAL, x, x, &result);
+    if (status == 0)
+        status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, result, &result);
+    return status == 0 ? onnx_set_tensor(importer, result) : status;
+}
+
 static int read_abs(struct onnx_importer *importer)
 {
     const struct onnx_value *value;
@@ -354,6 +366,7 @@ const struct onnx_operator onnx_activation_operators[] = {
     {"PRelu", 2, 2, read_prelu, ONNX_ANY_ORDER},
     {"Neg", 1, 1, read_neg, ONNX_ANY_ORDER},
     {"Not", 1, 1, read_not, ONNX_ANY_ORDER},
+    {"IsNaN", 1, 1, read_is_nan, ONNX_ANY_ORDER},
     {"Abs", 1, 1, read_abs, ONNX_ANY_ORDER},
     {"Sign", 1, 1, read_sign, ONNX_ANY_ORDER},
     {"Reciprocal", 1, 1, read_reciprocal, ONNX_ANY_ORDER},

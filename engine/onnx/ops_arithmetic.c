@@ -291,10 +291,54 @@ static int where_ints(struct onnx_importer *importer, const struct onnx_value *c
 }
 
 /* Each side where its condition holds and 0 elsewhere, added up. */
+static bool is_one_number(const struct convoy_tensor *tensor, float value)
+{
+    return tensor->data != NULL && convoy_shape_elements(&tensor->shape) == 1 && tensor->data[0] == value;
+}
+
+/* The opposite of a truth value; of one that is an opposite itself what it is made of. */
+static int emit_opposite(struct onnx_importer *importer, int holds, int *opposite)
+{
+    const struct convoy_graph *graph = importer->graph;
+    int producer = graph->tensors[holds].producer;
+    const struct convoy_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
+    if (node != NULL && node->op == CONVOY_OP_BINARY && node->binary == CONVOY_SUB &&
+        graph->tensors[node->inputs[0]].shape.rank == 0 &&
+        is_one_number(&graph->tensors[node->inputs[0]], 1)) {
+        *opposite = node->inputs[1];
+        return 0;
+    }
+    return onnx_emit_scalar_with(importer, CONVOY_SUB, 1, holds, opposite);
+}
+
+/* *result is x where a truth value holds, and 0 elsewhere. Where the other choice is the number 0, that is
+ * all: *done, unless the zero has more dimensions. */
+static int emit_kept(struct onnx_importer *importer, int x, int holds, int other, int *result, bool *done)
+{
+    const struct convoy_tensor *zero = &importer->graph->tensors[other];
+    bool is_zero = is_one_number(zero, 0);
+    int rank = zero->shape.rank;
+    int status = onnx_emit_binary(importer, CONVOY_KEEP, x, holds, result);
+    *done = status == 0 && is_zero && rank <= importer->graph->tensors[*result].shape.rank;
+    return status;
+}
+
+/* Where(IsNaN(s), 0, s), which the exporter writes behind each softmax lest all be masked, where nothing is.
+ */
+static bool is_idle_guard(struct onnx_importer *importer, int opposite, int x, int y)
+{
+    int producer = importer->graph->tensors[opposite].producer;
+    const struct convoy_node *node = producer >= 0 ? &importer->graph->nodes[producer] : NULL;
+    return node != NULL && node->op == CONVOY_OP_BINARY && node->binary == CONVOY_EQUAL &&
+           node->inputs[0] == y && node->inputs[1] == y && is_one_number(&importer->graph->tensors[x], 0) &&
+           importer->graph->tensors[x].shape.rank == 0 && onnx_is_unmasked_softmax(importer, y);
+}
+
 static int read_where(struct onnx_importer *importer)
 {
     const struct onnx_value *condition, *a, *b;
-    int holds, opposite, x, y, result;
+    int holds, opposite, x, y, result = -1;
+    bool done = false;
     int status = onnx_need_input(importer, 0, &condition);
     if (status == 0)
         status = onnx_need_input(importer, 1, &a);
@@ -310,13 +354,17 @@ static int read_where(struct onnx_importer *importer)
     if (status == 0)
         status = onnx_need_tensor(importer, 2, &y);
     if (status == 0)
-        status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, holds, &opposite);
+        status = emit_opposite(importer, holds, &opposite);
+    if (status == 0 && is_idle_guard(importer, opposite, x, y))
+        return onnx_set_tensor(importer, y);
     if (status == 0)
-        status = onnx_emit_binary(importer, CONVOY_KEEP, x, holds, &x);
-    if (status == 0)
-        status = onnx_emit_binary(importer, CONVOY_KEEP, y, opposite, &y);
-    if (status == 0)
-        status = onnx_emit_binary(importer, CONVOY_ADD, x, y, &result);
+        status = emit_kept(importer, y, opposite, x, &result, &done);
+    if (status == 0 && !done) {
+        int kept = result;
+        status = emit_kept(importer, x, holds, y, &result, &done);
+        if (status == 0 && !done)
+            status = onnx_emit_binary(importer, CONVOY_ADD, result, kept, &result);
+    }
     return status == 0 ? onnx_set_tensor(importer, result) : status;
 }
 

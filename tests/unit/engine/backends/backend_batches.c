@@ -249,6 +249,27 @@ Test(backend_batches, conditions_of_activations)
     check_batch(b, DIMS(-1, 4, 5));
 }
 
+/* As exporters write masks, with the batch in their shape. */
+Test(backend_batches, constants_that_are_repeated_for_each_image)
+{
+    struct builder *b = begin(DIMS(-1, 4, 5));
+    builder_floats(b, "kept", DIMS(5), FLOATS(1, 0, 1, 1, 0));
+    builder_floats(b, "one", 0, NULL, FLOATS(1));
+    builder_floats(b, "low", 0, NULL, FLOATS(-2));
+    builder_floats(b, "column", DIMS(4, 1), FLOATS(1, 2, 3, 4));
+    builder_node(b, "Shape", "x", "s");
+    builder_node(b, "Expand", "kept,s", "repeated");
+    builder_node(b, "Expand", "one,s", "ones");
+    builder_node(b, "Where", "repeated,column,low", "mask");
+    builder_node(b, "Mul", "mask,x", "masked");
+    builder_node(b, "Where", "repeated,masked,column", "chosen");
+    builder_node(b, "Sub", "ones,mask", "less");
+    builder_list(b, builder_node(b, "ReduceMean", "chosen", "mean"), "axes", DIMS(2));
+    builder_node(b, "Add", "mean,ones", "more"); /* [N,4,5] again */
+    builder_node(b, "Sum", "chosen,less,more", "y");
+    check_batch(b, DIMS(-1, 4, 5));
+}
+
 Test(backend_batches, a_quantised_layer)
 {
     struct builder *b = begin(DIMS(-1, 2, 4, 4));

@@ -110,6 +110,31 @@ Test(backend_nan, larger_and_smaller_of_two)
         }
 }
 
+static bool nowhere(int element)
+{
+    (void)element;
+    return false;
+}
+
+/* As IsNaN and Where are read. */
+Test(backend_nan, what_is_not_equal_to_itself_is_kept_out)
+{
+    struct convoy_graph *graph = begin();
+    int equal = add_binary(graph, graph->input, graph->input, CONVOY_EQUAL);
+    uint32_t elements = run_rows(graph, equal, 1, the_first, at(1, 2, 3));
+    for (uint32_t i = 0; i < elements; i++)
+        cr_expect(output[0][i] == (at_the_place((int)i) ? 0 : 1), "element %u is %g", i,
+                  (double)output[0][i]);
+    graph = begin();
+    equal = add_binary(graph, graph->input, graph->input, CONVOY_EQUAL);
+    int kept = add_binary(graph, graph->input, equal, CONVOY_KEEP);
+    elements = run_rows(graph, kept, 1, the_first, at(1, 2, 3));
+    expect_nan_at("kept", elements, nowhere);
+    for (uint32_t i = 0; i < elements; i++)
+        cr_expect(output[0][i] == (at_the_place((int)i) ? 0 : input[0][i]), "element %u is %g", i,
+                  (double)output[0][i]);
+}
+
 /* The 3 x 3 outputs around it, of each channel. */
 static bool around_the_place(int element)
 {

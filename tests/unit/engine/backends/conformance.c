@@ -104,6 +104,7 @@ static const char *const operators[] = {
     "GroupNormalization",
     "If",
     "InstanceNormalization",
+    "IsNaN",
     "LRN",
     "LayerNormalization",
     "Less",

@@ -98,6 +98,7 @@ static const struct left_out left_out[] = {
     {"test_if", "its input is bool"},
     {"test_if_opt", "its input is bool"},
     {"test_if_seq", "its input is bool"},
+    {"test_isnan", "answers bool"},
     {"test_layer_normalization_2d_axis0", "also answers the mean"},
     {"test_layer_normalization_2d_axis1", "also answers the mean"},
     {"test_layer_normalization_2d_axis_negative_1", "also answers the mean"},
