@@ -1,11 +1,14 @@
 /* ConvTranspose: a Conv of the image with zeros put between its pixels, by the filters turned round
- * (Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4). */
+ * (Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4). Col2Im, which
+ * puts the pixels of windows back into their image and adds up where windows overlap: windows that lie beside
+ * each other are moved; else it is a transposed convolution by filters of which each has a single 1. */
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/emit.h"
 #include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
 #include "engine/onnx/ops.h"
+#include "engine/onnx/results.h"
 #include "engine/onnx/shapes.h"
 #include "engine/onnx/window.h"
 
@@ -175,7 +178,125 @@ static int read_conv_transpose(struct onnx_importer *importer)
     return status == 0 ? onnx_set_images(importer, &window, result) : status;
 }
 
+/* ---- Col2Im ---- */
+
+/* For each channel a filter of size[0] x size[1] inputs: the pixel that an input is goes to its place.
+ * Turned. */
+static int placing_filter(struct onnx_importer *importer, int64_t channels, const int64_t size[2],
+                          int *result)
+{
+    int64_t pixels = size[0] * size[1];
+    struct convoy_shape shape = {.rank = 4, .batch_axis = -1, .dims = {channels, pixels, size[0], size[1]}};
+    void *data;
+    int status = onnx_allocate(importer, &shape, false, &data);
+    if (status != 0)
+        return status;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < pixels; i++)
+            for (int64_t at = 0; at < pixels; at++)
+                ((float *)data)[(c * pixels + i) * pixels + at] = at == pixels - 1 - i ? 1 : 0;
+    return onnx_emit_constant(importer, "filter", &shape, data, result);
+}
+
+/* x, of [N, channels x pixels of a window, windows], as N x C x H x W of windows side by side. */
+static int put_side_by_side(struct onnx_importer *importer, int x, int64_t channels, const int64_t size[2],
+                            const int64_t count[2], int *result)
+{
+    static const int perm[6] = {0, 1, 4, 2, 5, 3};
+    const struct convoy_shape in = importer->graph->tensors[x].shape;
+    struct convoy_shape apart = {.rank = 6,
+                                 .batch_axis = in.batch_axis,
+                                 .dims = {in.dims[0], channels, size[0], size[1], count[0], count[1]}};
+    struct convoy_shape image = {.rank = 4,
+                                 .batch_axis = in.batch_axis,
+                                 .dims = {in.dims[0], channels, size[0] * count[0], size[1] * count[1]}};
+    int status = onnx_emit_reshape(importer, x, &apart, result);
+    if (status == 0)
+        status = onnx_emit_transpose(importer, *result, perm, result);
+    return status == 0 ? onnx_emit_reshape(importer, *result, &image, result) : status;
+}
+
+/* How many windows the image has along each side. */
+static int count_windows(struct onnx_importer *importer, const struct onnx_window *window,
+                         const int64_t image[2], int64_t count[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = (window->size[i] - 1) * window->dilation[i] + 1;
+        int64_t room = image[i] + window->pad[i] + window->pad[2 + i] - reach;
+        if (room < 0)
+            return onnx_fail(importer, -EINVAL, "its blocks are larger than its image");
+        count[i] = room / window->stride[i] + 1;
+    }
+    return 0;
+}
+
+static int read_block(struct onnx_importer *importer, int index, int64_t values[2])
+{
+    int count;
+    int status = onnx_input_ints(importer, index, values, 2, &count);
+    if (status != 0)
+        return status;
+    if (count != 2)
+        return onnx_refuse(importer, ONNX_CUT, "its image does not have height and width alone");
+    for (int i = 0; i < 2; i++)
+        if (values[i] < 1 || values[i] > INT32_MAX)
+            return onnx_fail(importer, -EINVAL, "its input %d has %" PRId64 ", out of range", index,
+                             values[i]);
+    return 0;
+}
+
+static int read_col2im(struct onnx_importer *importer)
+{
+    struct onnx_window window = {.stride = {1, 1}, .dilation = {1, 1}};
+    int64_t image[2], count[2];
+    int x, filter, result;
+    int status = onnx_need_tensor(importer, 0, &x);
+    if (status == 0)
+        status = read_block(importer, 1, image);
+    if (status == 0)
+        status = read_block(importer, 2, window.size);
+    if (status == 0)
+        status = onnx_window_numbers(importer, &window, "strides", 1, window.stride);
+    if (status == 0)
+        status = onnx_window_numbers(importer, &window, "dilations", 1, window.dilation);
+    if (status == 0)
+        status = onnx_window_pads(importer, &window);
+    if (status == 0)
+        status = count_windows(importer, &window, image, count);
+    if (status != 0)
+        return status;
+    struct convoy_shape shape = importer->graph->tensors[x].shape;
+    int64_t pixels = window.size[0] * window.size[1], channels = shape.dims[1] / pixels;
+    if (shape.rank != 3 || shape.dims[1] % pixels != 0 || count[0] * count[1] != shape.dims[2])
+        return onnx_fail(importer, -EINVAL,
+                         "its input is not %" PRId64 " x %" PRId64 " windows of %" PRId64 " pixels", count[0],
+                         count[1], pixels);
+    if (shape.batch_axis > 0)
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "it takes the images of a batch for pixels or windows");
+    bool aside = true;
+    for (int i = 0; i < 2; i++)
+        aside = aside && window.size[i] == window.stride[i] && window.dilation[i] == 1 &&
+                image[i] == count[i] * window.size[i] && window.pad[i] == 0 && window.pad[2 + i] == 0;
+    if (aside) {
+        status = put_side_by_side(importer, x, channels, window.size, count, &result);
+        return status == 0 ? onnx_set_tensor(importer, result) : status;
+    }
+    shape.rank = 4;
+    shape.dims[2] = count[0];
+    shape.dims[3] = count[1];
+    status = onnx_emit_reshape(importer, x, &shape, &x);
+    if (status == 0)
+        status = placing_filter(importer, channels, window.size, &filter);
+    if (status == 0)
+        status = spread(importer, x, window.stride, &x);
+    if (status == 0)
+        status = emit_conv(importer, x, filter, NULL, channels, &window, image, &result);
+    return status == 0 ? onnx_set_tensor(importer, result) : status;
+}
+
 const struct onnx_operator onnx_conv_transpose_operators[] = {
     {"ConvTranspose", 2, 3, read_conv_transpose, ONNX_ANY_ORDER},
+    {"Col2Im", 3, 3, read_col2im, ONNX_FILE_ORDER},
     {NULL, 0, 0, NULL, ONNX_ANY_ORDER},
 };

@@ -299,7 +299,8 @@ Test(backend_batches, a_quantised_layer)
 static void check_values(struct builder *b, int count, const float *input, int answers, const float *expected)
 {
     size_t elements = 0;
-    float values[8 * IMAGES_AT_ONCE];
+    float values[24 * IMAGES_AT_ONCE];
+    cr_assert_leq(count, 24);
     for (int row = 0; row < IMAGES_AT_ONCE; row++)
         memcpy(values + row * count, input, (size_t)count * sizeof(float));
     cr_assert(builder_load(b, NULL) == 0, "%s", b->error.message);
@@ -351,4 +352,43 @@ Test(backend_batches, answers_that_are_known)
     builder_node(b, "DequantizeLinear", "q,scale,zero", "y"); /* -128 to 127 less 10, times 0.5 */
     check_values(b, 7, FLOATS(-100, 100, 0.2f, 0.25f, 0.3f, -0.75f, 1), 7,
                  FLOATS(-69, 58.5f, 0, 0, 0.5f, -1, 1));
+}
+
+/* `count` numbers, 1, 2, ..., as `channels` x pixels x windows, put into an image of `image` by blocks of
+ * `block`. */
+static Onnx__NodeProto *into_image(struct builder **b, int count, int rows, const int64_t *image,
+                                   const int64_t *block)
+{
+    *b = begin(DIMS(-1, count));
+    builder_ints(*b, "windows", 3, (const int64_t[]){0, rows, -1});
+    builder_ints(*b, "image", 2, image);
+    builder_ints(*b, "block", 2, block);
+    builder_node(*b, "Reshape", "x,windows", "w");
+    Onnx__NodeProto *node = builder_node(*b, "Col2Im", "w,image,block", "i");
+    builder_node(*b, "Flatten", "i", "y");
+    return node;
+}
+
+Test(backend_batches, windows_that_are_put_back)
+{
+    float numbers[24];
+    for (int i = 0; i < 24; i++)
+        numbers[i] = (float)(i + 1);
+    struct builder *b;
+    Onnx__NodeProto *node = into_image(&b, 16, 4, (int64_t[]){4, 4}, (int64_t[]){2, 2});
+    builder_list(b, node, "strides", DIMS(2, 2));
+    check_values(b, 16, numbers, 16, FLOATS(1, 5, 2, 6, 9, 13, 10, 14, 3, 7, 4, 8, 11, 15, 12, 16));
+
+    into_image(&b, 16, 4, (int64_t[]){3, 3}, (int64_t[]){2, 2}); /* they overlap */
+    check_values(b, 16, numbers, 9, FLOATS(1, 7, 6, 12, 34, 22, 11, 27, 16));
+
+    node = into_image(&b, 24, 4, (int64_t[]){3, 2}, (int64_t[]){2, 1}); /* two channels */
+    builder_list(b, node, "dilations", DIMS(2, 1));
+    builder_list(b, node, "pads", DIMS(1, 0, 1, 0));
+    check_values(b, 24, numbers, 12, FLOATS(3, 4, 12, 14, 9, 10, 15, 16, 36, 38, 21, 22));
+
+    node =
+        into_image(&b, 8, 4, (int64_t[]){3, 5}, (int64_t[]){2, 2}); /* the image has more than its windows */
+    builder_list(b, node, "strides", DIMS(2, 2));
+    check_values(b, 8, numbers, 15, FLOATS(1, 3, 2, 4, 0, 5, 7, 6, 8, 0, 0, 0, 0, 0, 0));
 }

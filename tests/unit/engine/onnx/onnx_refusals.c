@@ -390,3 +390,33 @@ Test(onnx_refusals, integers_that_overflow)
     builder_node(b, "Reshape", "x,c", "y");
     builder_refused(b, -ENOTSUP, "overflows");
 }
+
+static struct builder *windows(const int64_t *image, const int64_t *block)
+{
+    struct builder *b = builder_new(18);
+    builder_input(b, "x", DIMS(-1, 8, 4));
+    builder_output(b, "y");
+    builder_ints(b, "image", 2, image);
+    builder_ints(b, "block", 2, block);
+    builder_node(b, "Col2Im", "x,image,block", "y");
+    return b;
+}
+
+Test(onnx_refusals, windows_that_do_not_fit_their_image)
+{
+    builder_refused(windows((int64_t[]){3, 4}, (int64_t[]){2, 2}), -EINVAL,
+                    "is not 2 x 3 windows of 4 pixels");
+    builder_refused(windows((int64_t[]){3, 3}, (int64_t[]){3, 3}), -EINVAL,
+                    "is not 1 x 1 windows of 9 pixels");
+    builder_refused(windows((int64_t[]){3, 3}, (int64_t[]){4, 1}), -EINVAL,
+                    "its blocks are larger than its image");
+    builder_refused(windows((int64_t[]){0, 3}, (int64_t[]){1, 1}), -EINVAL,
+                    "its input 1 has 0, out of range");
+    struct builder *b = windows((int64_t[]){3, 3}, (int64_t[]){2, 2});
+    builder_ints(b, "long", DIMS(3, 3, 3));
+    b->nodes[0]->input[1] = builder_text(b, "long");
+    builder_refused(b, -EINVAL, "more numbers");
+    b = windows((int64_t[]){3, 3}, (int64_t[]){2, 2});
+    builder_list(b, b->nodes[0], "pads", DIMS(0, 0, -1, 0));
+    builder_refused(b, -EINVAL, "attribute 'pads' has -1");
+}
