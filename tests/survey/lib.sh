@@ -12,14 +12,14 @@ lacking() {
 import importlib, sys
 for package in sys.argv[1:]:
     try:
-        importlib.import_module({"pillow": "PIL"}.get(package, package))
+        importlib.import_module({"pillow": "PIL", "tensorflow-cpu": "tensorflow"}.get(package, package))
     except ImportError:
         print(package)
 PYTHON
 }
 
 # python_with WHO PACKAGE...: $python has these packages, or the script ends with status 77. They are installed from PyPI into
-# build/venv-survey unless PYTHON names a Python.
+# $venv unless PYTHON names a Python.
 python_with() {
   local who=$1 missing
   shift

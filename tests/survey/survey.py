@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports classifiers of torchvision and timm, has a convoyd serve each, and compares its answers with ONNX Runtime's.
+"""Exports classifiers of torchvision, timm, transformers and Keras, has a convoyd serve each, and compares its answers with ONNX Runtime's.
 run.sh calls it and makes the Python that it needs; README.md tells more."""
 
 import argparse
@@ -18,9 +18,10 @@ import time
 import numpy
 import survey_child
 import survey_server
+import survey_sources
 
 HERE = pathlib.Path(__file__).resolve().parent
-EXPORTERS = ("torchscript", "dynamo")
+EXPORTERS = survey_sources.EXPORTERS
 LIMIT = 1e-4  # max|y - y'| / max|y'|
 PEER_TIMES = 10  # or so often what ONNX Runtime differs from itself
 WEAK_SPREAD = 1e-2
@@ -31,10 +32,10 @@ STATES = ("wrong", "died", "refused", "not exported", "served")
 def options_of():
     parser = argparse.ArgumentParser(prog="run.sh", description=__doc__)
     add = parser.add_argument
-    add("patterns", nargs="*", help="of SOURCE:NAME, e.g. 'timm:vit_*' (default: one of each family, all of torchvision)")
+    add("patterns", nargs="*", help="of SOURCE:NAME, e.g. 'timm:vit_*', 'keras:*' (default: one of each family of timm, all of torchvision)")
     add("--build", default="build", help="the folder above bin/convoyd (default build)")
     add("--backend", default="cpu", choices=["cpu", "cuda"], help="which backend answers (default cpu)")
-    add("--exporters", default=",".join(EXPORTERS), help="of torchscript, dynamo (default: both)")
+    add("--exporters", default="", help=f"of {', '.join(EXPORTERS)} (default: the source's usual ones)")
     add("--work", default="build/survey", help="results.json, exported files, logs (default build/survey)")
     add("--limit", type=int, default=0, metavar="N", help="stop after N networks that were tried")
     add("--seconds", type=float, default=600, metavar="S", help="for an export, and for an answer (default 600)")
@@ -45,7 +46,7 @@ def options_of():
     add("--failures", metavar="FILE", help="what is wrong or refused, with its operators, written after each network")
     add("--list", action="store_true", help="only say what would be tried")
     options = parser.parse_args()
-    options.exporters = options.exporters.split(",")
+    options.exporters = [word for word in options.exporters.split(",") if word]
     options.again = STATES if options.again == "all" else [state for state in options.again.split(",") if state]
     for word in options.exporters:
         if word not in EXPORTERS:
@@ -63,16 +64,28 @@ def write(path, text):
     new.rename(path)
 
 
-def names_of(options, work):
+def counted(work):
+    """{"SOURCE:NAME": {"family", "parameters", "side"}} of the sources whose parameters are counted once, before."""
     catalogue = work / "catalogue.json"
     if not catalogue.exists():
         print("survey: counting the parameters of all networks, once", file=sys.stderr, flush=True)
         with open(work / "catalogue.log", "w", encoding="utf-8") as log:
             subprocess.run([sys.executable, HERE / "survey_names.py", catalogue], check=True, stderr=log)
-    import survey_names
+    return json.loads(catalogue.read_text(encoding="utf-8"))
 
-    found = json.loads(catalogue.read_text(encoding="utf-8"))
+
+def names_of(options, work):
+    """(names in the order in which they are tried, {name: {"family", ...}})"""
+    found, sources = {}, survey_sources.asked_for(options.patterns)
+    for source in sources:
+        if source not in survey_sources.COUNTED:
+            names = [f"{source}:{name}" for name in survey_sources.module_of(source).names()]
+            found.update({name: {"family": name, "parameters": 0, "side": 0} for name in names})
+    if any(source in survey_sources.COUNTED for source in sources):
+        found.update(counted(work))
     if not options.patterns:
+        import survey_names
+
         return survey_names.chosen(found), found
     order = sorted(found, key=lambda name: found[name]["side"] ** 2 * found[name]["parameters"])
     return [name for name in order if any(fnmatch.fnmatchcase(name, each) for each in options.patterns)], found
@@ -112,6 +125,8 @@ def compared(daemon, folder, about):
     place = daemon.models / MODEL
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
+    if "input" in about:
+        write(place / "config.json", json.dumps({"input": about["input"]}))
     (folder / "1").rename(place / "1")
     begun = time.monotonic()
     try:
@@ -120,7 +135,7 @@ def compared(daemon, folder, about):
         with numpy.load(folder / "answers.npz") as file:
             wanted = {key[4:]: file[key] for key in file if key.startswith("out:")}
             begun = time.monotonic()
-            got = daemon.infer(MODEL, "image", file["image"])
+            got = daemon.infer(MODEL, about["input_name"], file["image"])
         about["infer_s"] = round(time.monotonic() - begun, 2)
         daemon.unload(MODEL)
     except survey_server.Refused as refusal:
@@ -188,11 +203,11 @@ def summary(results, families):
         counts = collections.Counter(entry["state"] for entry in entries.values())
         asked = len(entries) - counts["not exported"]
         served = {families.get(name, name) for name, entry in entries.items() if entry["state"] == "served"}
+        by_source = collections.Counter(map(survey_sources.source_of, served))
         lines.append(
             f"{exporter}: served {counts['served']} of {asked}, refused {counts['refused']}, wrong {counts['wrong']}, "
             f"died {counts['died']}; not exported {counts['not exported']}; "
-            f"families served: {sum(each.startswith('timm:') for each in served)} of timm, "
-            f"{sum(each.startswith('torchvision:') for each in served)} of torchvision"
+            f"families served: {', '.join(f'{count} of {source}' for source, count in by_source.items())}"
         )
         weak = [name for name, entry in entries.items() if (entry.get("spread") or 1) < WEAK_SPREAD]
         if weak:
@@ -207,6 +222,8 @@ def main():
     work = pathlib.Path(options.work).resolve()
     work.mkdir(parents=True, exist_ok=True)
     names, found = names_of(options, work)
+    for source in {survey_sources.source_of(name) for name in names}:
+        survey_sources.module_of(source)  # once, for all processes that export
     if options.list:
         print("\n".join(f"{name} {found[name]['family']} {found[name]['parameters']} {found[name]['side']}" for name in names))
         return 0
@@ -216,7 +233,7 @@ def main():
     begun, count = time.monotonic(), 0
     try:
         for name in names:
-            keys = [f"{name} {exporter}" for exporter in options.exporters]
+            keys = [f"{name} {exporter}" for exporter in survey_sources.exporters_of(name, options.exporters)]
             open_keys = [key for key in keys if key not in results or results[key]["state"] in options.again]
             late = options.budget and time.monotonic() - begun > options.budget
             if late or (options.limit and count == options.limit):

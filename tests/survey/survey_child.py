@@ -5,31 +5,15 @@ too long: an exporter that hangs or takes all memory costs one network."""
 
 import contextlib
 import os
-import pathlib
 import signal
-import sys
 import warnings
 
 import numpy
 import onnx
 import onnxruntime
-import timm  # noqa: F401
-import torch
-import torchvision  # noqa: F401
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "models"))
-import pytorch_export  # noqa: E402
-import pytorch_networks  # noqa: E402
+import survey_sources
 
 ROWS = 2  # images that are compared, where the file's batch is open
-CALIBRATION_IMAGES = 4
-
-
-def network_of(name, seed):
-    torch.manual_seed(seed)
-    network, size = pytorch_networks.made(*pytorch_networks.find(name))
-    pytorch_networks.livened(network)
-    return pytorch_networks.calibrated(network, size, CALIBRATION_IMAGES, 1), size
 
 
 def session_of(path, level):
@@ -56,15 +40,23 @@ def spread(values):
     return float(numpy.abs(first[0] - first[1]).max() / max(numpy.abs(first).max(), 1e-30)) if len(first) > 1 else None
 
 
-def answers(path, images):
-    """(outputs by ONNX Runtime, how far its optimisation levels differ)"""
+def answers(path, images, single):
+    """(outputs by ONNX Runtime, how far its optimisation levels differ). single: it is asked for one image at a time."""
     levels = (onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    batches = [images[i : i + 1] for i in range(len(images))] if single else [images]
     results = []
     for level in levels:
         session = session_of(path, level)
-        results.append(session.run(None, {session.get_inputs()[0].name: images}))
+        parts = [session.run(None, {session.get_inputs()[0].name: batch}) for batch in batches]
+        results.append([numpy.concatenate(values) for values in zip(*parts, strict=True)])
         names = [output.name for output in session.get_outputs()]
     return dict(zip(names, results[0], strict=True)), difference(results[1], results[0])
+
+
+def images_of(about, rows, seed):
+    """What the network reads: of a standard normal distribution, or pixels of 0 to 255."""
+    chance, shape = numpy.random.default_rng(seed), (rows, *about["image"])
+    return (chance.uniform(0, 255, shape) if about.get("pixels") else chance.standard_normal(shape)).astype(numpy.float32)
 
 
 def operators(path):
@@ -86,23 +78,21 @@ def operators(path):
 
 def prepare(name, exporter, seed, folder):
     """Writes folder/1/model.onnx and folder/answers.npz (image, and each output). Returns what is to be remembered."""
-    network, size = network_of(name, seed)
     path = folder / "1" / "model.onnx"
     path.parent.mkdir(parents=True)
-    about = {"size": list(size), "parameters": sum(each.numel() for each in network.parameters())}
-    # As PyTorch writes it by default: the new exporter puts the weights into a file beside.
-    about["open_batch"] = pytorch_export.export(network, size, path, exporter, beside=True)
-    del network
+    source, _, rest = name.partition(":")
+    about = survey_sources.module_of(name).write(source, rest, exporter, seed, path)
     about["operators"], about["opset"] = operators(path)
-    chance = numpy.random.default_rng(seed)
-    images = chance.standard_normal((ROWS if about["open_batch"] else 1, 3, *size), numpy.float32)
+    about["input_name"] = onnx.load(path, load_external_data=False).graph.input[0].name
+    reference, single = about.pop("reference", path), about.get("single", False)
+    images = images_of(about, ROWS if about["open_batch"] else 1, seed)
     try:
-        outputs, about["peer_error"] = answers(path, images)
+        outputs, about["peer_error"] = answers(reference, images, single)
     except Exception:  # a batch that only seems to be open
         if len(images) == 1:
             raise
         images = images[:1]
-        outputs, about["peer_error"] = answers(path, images)
+        outputs, about["peer_error"] = answers(reference, images, single)
     about["rows"] = len(images)
     about["spread"] = spread(list(outputs.values()))
     if not all(numpy.isfinite(values).all() for values in outputs.values()):
@@ -114,7 +104,6 @@ def prepare(name, exporter, seed, folder):
 def run(pipe, name, exporter, seed, folder, log):
     """The child's whole life: sends {"about": ...} or {"failed": sentence} through pipe."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    torch.set_num_threads(1)
     with open(log, "w", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
