@@ -290,7 +290,6 @@ static int where_ints(struct onnx_importer *importer, const struct onnx_value *c
     return onnx_set_ints(importer, &shape, data);
 }
 
-/* Each side where its condition holds and 0 elsewhere, added up. */
 static bool is_one_number(const struct convoy_tensor *tensor, float value)
 {
     return tensor->data != NULL && convoy_shape_elements(&tensor->shape) == 1 && tensor->data[0] == value;
@@ -334,6 +333,7 @@ static bool is_idle_guard(struct onnx_importer *importer, int opposite, int x, i
            importer->graph->tensors[x].shape.rank == 0 && onnx_is_unmasked_softmax(importer, y);
 }
 
+/* Each side where its condition holds and 0 elsewhere, added up. */
 static int read_where(struct onnx_importer *importer)
 {
     const struct onnx_value *condition, *a, *b;
