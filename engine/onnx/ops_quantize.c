@@ -9,6 +9,7 @@
 #include "engine/onnx/ops.h"
 #include "engine/onnx/reduce.h"
 #include "engine/onnx/results.h"
+#include "engine/onnx/shapes.h"
 #include "engine/onnx/tensor.h"
 #include "engine/onnx/window.h"
 
@@ -134,25 +135,20 @@ static int read_dequantize_linear(struct onnx_importer *importer)
     return status == 0 ? onnx_set_tensor(importer, x) : status;
 }
 
-/* y, its scale (the range, which includes 0, over 255) and its zero point. */
-static int read_dynamic_quantize_linear(struct onnx_importer *importer)
+/* Of x, whose batch axis has one row for each image: y, its scale (the range, which includes 0, over 255) and
+ * its zero point. */
+static int emit_dynamically_quantized(struct onnx_importer *importer, int x, int results[3])
 {
     const struct range range = {0, 255};
     const struct convoy_activation relu = {.kind = CONVOY_RELU};
     const struct convoy_activation clip = {.kind = CONVOY_CLIP, .beta = 255};
     const struct convoy_activation round = {.kind = CONVOY_ROUND};
-    int x, high, low, scale, zero_point, y;
-    int status = onnx_need_tensor(importer, 0, &x);
-    if (status != 0)
-        return status;
+    int high, low, scale = -1, zero_point = -1, y = -1;
     const struct convoy_shape shape = importer->graph->tensors[x].shape;
     unsigned mask = (1U << shape.rank) - 1;
     if (shape.batch_axis >= 0)
         mask &= ~(1U << shape.batch_axis);
-    if (shape.batch_axis >= 0 && shape.dims[shape.batch_axis] != 1)
-        return onnx_refuse(importer, ONNX_IMAGES_APART,
-                           "its range would be that of several rows of an image");
-    status = onnx_emit_reduced(importer, x, CONVOY_POOL_MAX, mask, &high);
+    int status = onnx_emit_reduced(importer, x, CONVOY_POOL_MAX, mask, &high);
     if (status == 0)
         status = onnx_emit_activation(importer, relu, high, &high);
     if (status == 0) /* low is the range below 0 */
@@ -177,15 +173,63 @@ static int read_dynamic_quantize_linear(struct onnx_importer *importer)
         status = onnx_emit_binary(importer, CONVOY_DIV, x, scale, &y);
     if (status == 0)
         status = emit_quantized(importer, y, zero_point, range, &y);
+    results[0] = y;
+    results[1] = scale;
+    results[2] = zero_point;
+    return status;
+}
+
+/* Shapes of an image's rows (windows) along the batch: `apart` has the rows on an axis of their own. */
+static struct convoy_shape rows_apart(const struct convoy_shape *shape)
+{
+    struct convoy_shape apart = *shape;
+    int axis = shape->batch_axis;
+    for (int i = apart.rank++; i > axis; i--)
+        apart.dims[i] = shape->dims[i - 1];
+    apart.dims[axis] = 1;
+    return apart;
+}
+
+/* One number for each image, as one for each of its rows, which are `shape`. */
+static int emit_for_each_row(struct onnx_importer *importer, const struct convoy_shape *shape, int *tensor)
+{
+    struct convoy_shape rows = *shape;
+    for (int i = 0; i < rows.rank; i++)
+        if (i != rows.batch_axis)
+            rows.dims[i] = 1;
+    struct convoy_shape apart = rows_apart(&rows);
+    int status = onnx_emit_expanded(importer, *tensor, &apart, tensor);
+    return status == 0 ? onnx_emit_reshape(importer, *tensor, &rows, tensor) : status;
+}
+
+static int read_dynamic_quantize_linear(struct onnx_importer *importer)
+{
     const struct convoy_shape number = {.rank = 0, .batch_axis = -1};
-    if (status == 0 && shape.batch_axis < 0)
-        status = onnx_emit_reshape(importer, scale, &number, &scale);
-    if (status == 0 && shape.batch_axis < 0)
-        status = onnx_emit_reshape(importer, zero_point, &number, &zero_point);
-    const int outputs[3] = {y, scale, zero_point};
+    int x, results[3];
+    int status = onnx_need_tensor(importer, 0, &x);
+    if (status != 0)
+        return status;
+    const struct convoy_shape shape = importer->graph->tensors[x].shape;
+    bool has_rows = shape.batch_axis >= 0 && shape.dims[shape.batch_axis] != 1;
+    if (has_rows && (shape.rank == CONVOY_MAX_RANK || onnx_product(&shape, 0, shape.batch_axis) != 1))
+        return onnx_refuse(importer, ONNX_IMAGES_APART,
+                           "its range would be that of several rows of an image");
+    if (has_rows) {
+        struct convoy_shape apart = rows_apart(&shape);
+        status = onnx_emit_reshape(importer, x, &apart, &x);
+    }
+    if (status == 0)
+        status = emit_dynamically_quantized(importer, x, results);
+    if (status == 0 && has_rows)
+        status = onnx_emit_reshape(importer, results[0], &shape, &results[0]);
+    for (int i = 1; i < 3 && status == 0; i++)
+        if (has_rows)
+            status = emit_for_each_row(importer, &shape, &results[i]);
+        else if (shape.batch_axis < 0)
+            status = onnx_emit_reshape(importer, results[i], &number, &results[i]);
     for (size_t i = 0; i < importer->node->n_output && i < 3 && status == 0; i++) {
         importer->output = (int)i;
-        status = onnx_set_tensor(importer, outputs[i]);
+        status = onnx_set_tensor(importer, results[i]);
     }
     return status;
 }

@@ -98,6 +98,12 @@ int onnx_slide(struct onnx_importer *importer, const struct convoy_shape *x, str
         if (strncmp(auto_pad, "SAME", 4) == 0)
             pad_for_same(window, i, input, strcmp(auto_pad, "SAME_UPPER") == 0);
         int64_t span = input + window->pad[i] + window->pad[2 + i] - reach;
+        if (window->ceil_mode && span < 0 && span + window->stride[i] > 0) {
+            /* One window, larger than all there is (EfficientNet's last pool, as transformers has it). */
+            window->size[i] = (span + reach - 1) / window->dilation[i] + 1;
+            out[i] = 1;
+            continue;
+        }
         if (span < 0)
             return onnx_fail(importer, -EINVAL,
                              "its window reaches over %" PRId64 " pixels, the padded input has only %" PRId64,

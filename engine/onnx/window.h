@@ -30,7 +30,8 @@ int onnx_window_numbers(struct onnx_importer *importer, const struct onnx_window
                         int64_t least, int64_t values[2]);
 /* Reads `pads`, as ONNX writes them. */
 int onnx_window_pads(struct onnx_importer *importer, struct onnx_window *window);
-/* Reads strides, dilations and pads for windows of window->size over x, and the H and W that come out. */
+/* Reads strides, dilations and pads for windows of window->size over x, and the H and W that come out. With
+ * ceil_mode a window that reaches over all of x becomes as small as that. */
 int onnx_slide(struct onnx_importer *importer, const struct convoy_shape *x, struct onnx_window *window,
                int64_t out[2]);
 /* Makes K x C x R x S of a weight. */

@@ -392,3 +392,41 @@ Test(backend_batches, windows_that_are_put_back)
     builder_list(b, node, "strides", DIMS(2, 2));
     check_values(b, 8, numbers, 15, FLOATS(1, 3, 2, 4, 0, 5, 7, 6, 8, 0, 0, 0, 0, 0, 0));
 }
+
+/* Windows of an image lie along the batch; the image has one range. */
+static struct builder *quantized_windows(void)
+{
+    struct builder *b = begin(DIMS(-1, 6));
+    builder_ints(b, "windows", DIMS(-1, 2));
+    builder_ints(b, "rows", DIMS(-1, 6));
+    builder_node(b, "Reshape", "x,windows", "w");
+    builder_node(b, "DynamicQuantizeLinear", "w", "q,s,z");
+    builder_node(b, "DequantizeLinear", "q,s,z", "d");
+    builder_node(b, "Add", "d,z", "e");
+    builder_node(b, "Reshape", "e,rows", "y");
+    return b;
+}
+
+Test(backend_batches, windows_that_are_quantised)
+{
+    check_values(quantized_windows(), 6, FLOATS(-3, 252, 0, 1.4f, 1.6f, 100), 6,
+                 FLOATS(0, 255, 3, 4, 5, 103));
+    check_batch(quantized_windows(), DIMS(-1, 6));
+}
+
+Test(backend_batches, a_pool_that_is_larger_than_its_image)
+{
+    for (int padded = 0; padded < 2; padded++) {
+        struct builder *b = begin(DIMS(-1, 6));
+        builder_ints(b, "image", DIMS(0, 1, 2, 3));
+        builder_node(b, "Reshape", "x,image", "i");
+        Onnx__NodeProto *node = builder_node(b, "AveragePool", "i", "p");
+        builder_list(b, node, "kernel_shape", DIMS(9, 9));
+        builder_list(b, node, "strides", DIMS(9, 9));
+        builder_list(b, node, "pads", DIMS(padded, 0, padded, 0));
+        builder_int(b, node, "ceil_mode", 1);
+        builder_int(b, node, "count_include_pad", 1);
+        builder_node(b, "Flatten", "p", "y");
+        check_values(b, 6, FLOATS(1, 2, 3, 4, 5, 9), 1, padded ? FLOATS(2) : FLOATS(4)); /* 24 / 12, 24 / 6 */
+    }
+}
