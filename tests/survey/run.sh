@@ -10,22 +10,19 @@ for word in "$@"; do
   [[ $word =~ ^(torchvision|timm|transformers|keras): ]] && sources+="${BASH_REMATCH[1]} "
 done
 packages=(onnx onnxruntime numpy)
-case $sources in
-  " keras "*)
-    if [[ ${sources// keras/} != " " ]]; then
-      echo "run.sh: ask for keras: alone; it needs a Python of its own" >&2
-      exit 2
-    fi
-    venv=build/venv-survey-keras
-    python=${PYTHON:-$venv/bin/python}
-    packages+=(tensorflow-cpu keras tf2onnx)
-    ;;
-  *keras*)
+if [[ $sources == *" keras "* ]]; then
+  if [[ ${sources// keras/} != " " ]]; then
     echo "run.sh: ask for keras: alone; it needs a Python of its own" >&2
     exit 2
-    ;;
-  *) packages+=(torch torchvision timm onnxscript pillow) ;;
-esac
-[[ $sources == *" transformers "* ]] && packages+=(transformers)
+  fi
+  venv=build/venv-survey-keras
+  python=${PYTHON:-$venv/bin/python}
+  packages+=(tensorflow-cpu keras tf2onnx)
+else
+  packages+=(torch torchvision timm onnxscript pillow)
+  if [[ $sources == *" transformers "* ]]; then
+    packages+=(transformers)
+  fi
+fi
 python_with "the survey" "${packages[@]}"
 exec "$python" tests/survey/survey.py "$@"

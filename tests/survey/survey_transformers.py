@@ -1,11 +1,11 @@
-"""Classifiers of Hugging Face transformers for the survey, as optimum writes them: input pixel_values with open batch, height and
-width, output logits. Of each model type the network of its default configuration, with at most MOST_LAYERS equal layers in a
-row, and with random weights."""
+"""Classifiers of Hugging Face transformers for the survey, as optimum writes them: input pixel_values with all four dimensions open,
+output logits. Of each model type the network of its default configuration, with at most MOST_LAYERS equal layers in a row, and
+with random weights."""
 
 import copy
+import pathlib
 import shutil
 import tempfile
-import pathlib
 
 import survey_forms
 import torch
@@ -19,7 +19,7 @@ MOST_SIDE = 256
 LEAST_VARIANCE = 0.01  # of the mean's square
 CLASSES = 100
 USUAL_SIDE = 224  # where the configuration has none
-AXES = {"pixel_values": {0: "batch_size", 2: "height", 3: "width"}, "logits": {0: "batch_size"}}
+AXES = {"pixel_values": {0: "batch_size", 1: "num_channels", 2: "height", 3: "width"}, "logits": {0: "batch_size"}}
 
 
 class Logits(torch.nn.Module):

@@ -147,7 +147,8 @@ static void pool(const char *op, int ceil_mode, int64_t size, int64_t stride, in
     builder_int(b, node, "ceil_mode", ceil_mode);
     const struct convoy_node *made = single(b, CONVOY_OP_POOL, shape);
     cr_expect(made->pool.kind == (strcmp(op, "MaxPool") == 0 ? CONVOY_POOL_MAX : CONVOY_POOL_AVERAGE));
-    cr_expect(made->pool.window[0] == (size < 8 ? size : 8) && made->pool.stride[1] == stride && made->pool.pad[3] == pad);
+    cr_expect(made->pool.window[0] == (size < 8 ? size : 8) && made->pool.stride[1] == stride &&
+              made->pool.pad[3] == pad);
     cr_expect(made->pool.dilation[0] == 1 && !made->pool.count_include_pad);
     builder_free(b);
 }
