@@ -248,7 +248,7 @@ static int read_block(struct onnx_importer *importer, int index, int64_t values[
 static int read_col2im(struct onnx_importer *importer)
 {
     struct onnx_window window = {.stride = {1, 1}, .dilation = {1, 1}};
-    int64_t image[2], count[2];
+    int64_t image[2] = {0, 0}, count[2] = {0, 0};
     int x, filter, result;
     int status = onnx_need_tensor(importer, 0, &x);
     if (status == 0)
@@ -267,7 +267,8 @@ static int read_col2im(struct onnx_importer *importer)
         return status;
     struct convoy_shape shape = importer->graph->tensors[x].shape;
     int64_t pixels = window.size[0] * window.size[1], channels = shape.dims[1] / pixels;
-    if (shape.rank != 3 || shape.dims[1] % pixels != 0 || count[0] * count[1] != shape.dims[2])
+    if (shape.rank != 3 || shape.dims[1] % pixels != 0 || count[0] > shape.dims[2] ||
+        count[1] > shape.dims[2] || count[0] * count[1] != shape.dims[2])
         return onnx_fail(importer, -EINVAL,
                          "its input is not %" PRId64 " x %" PRId64 " windows of %" PRId64 " pixels", count[0],
                          count[1], pixels);

@@ -419,4 +419,7 @@ Test(onnx_refusals, windows_that_do_not_fit_their_image)
     b = windows((int64_t[]){3, 3}, (int64_t[]){2, 2});
     builder_list(b, b->nodes[0], "pads", DIMS(0, 0, -1, 0));
     builder_refused(b, -EINVAL, "attribute 'pads' has -1");
+    b = windows((int64_t[]){INT32_MAX, INT32_MAX}, (int64_t[]){1, 1});
+    builder_list(b, b->nodes[0], "pads", DIMS(INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX));
+    builder_refused(b, -EINVAL, "is not 6442450941 x 6442450941 windows of 1 pixels");
 }
