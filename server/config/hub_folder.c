@@ -85,12 +85,15 @@ int convoy_hub_input(const char *folder, const struct convoy_json *root, struct 
     struct convoy_error reason;
     int result = cJSON_IsObject(member(root, "pretrained_cfg")) ? read_timm(root, input, &reason)
                                                                 : read_preprocessor(folder, input, &reason);
-    return result == 0 || result == -ENOMEM ? result
-                                            : convoy_fail(error, result,
-                                                          "%s; or write the preprocessing as \"input\" into "
-                                                          "%s/convoyd-model.json, e.g. {\"input\": "
-                                                          "{\"preset\": \"imagenet\"}}",
-                                                          reason.message, folder);
+    if (result == 0)
+        return 0;
+    if (result == -ENOMEM)
+        return convoy_fail(error, result, "%s", reason.message);
+    return convoy_fail(
+        error, result,
+        "%s; or write the preprocessing as \"input\" into %s/convoyd-model.json, e.g. {\"input\": "
+        "{\"preset\": \"imagenet\"}}",
+        reason.message, folder);
 }
 
 /* ---- Labels ---- */
