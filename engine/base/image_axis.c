@@ -23,16 +23,16 @@ static void take_centre(struct convoy_axis *axis, bool down)
 void convoy_axes_stretch(int64_t width, int64_t height, bool down, struct convoy_axis *x,
                          struct convoy_axis *y)
 {
-    x->scaled = width;
-    y->scaled = height;
+    x->scaled = width > 0 ? width : x->out;
+    y->scaled = height > 0 ? height : y->out;
     take_centre(x, down);
     take_centre(y, down);
 }
 
 void convoy_axes_crop(int64_t width, int64_t height, bool down, struct convoy_axis *x, struct convoy_axis *y)
 {
-    x->scaled = width;
-    y->scaled = height;
+    width = x->scaled = width > 0 ? width : x->out;
+    height = y->scaled = height > 0 ? height : y->out;
     if (width * y->in >= height * x->in)
         y->scaled = width * y->in / x->in;
     else

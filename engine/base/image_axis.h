@@ -23,7 +23,9 @@ struct convoy_axis {
 /* Stretch: all of `in` pixels to `out`. */
 struct convoy_axis convoy_axis_of(int64_t in, int out, enum convoy_image_filter filter);
 
-/* Stretch to width x height, and of that the centre, as of a crop: torchvision's Resize of two sides and
+/* Of both: a width or height of 0 is that of the axes, and `down` says how the offset is rounded.
+ *
+ * Stretch to width x height, and of that the centre, as of a crop: torchvision's Resize of two sides and
  * CenterCrop. */
 void convoy_axes_stretch(int64_t width, int64_t height, bool down, struct convoy_axis *x,
                          struct convoy_axis *y);

@@ -59,8 +59,8 @@ struct convoy_image_fitting {
     enum convoy_fitting_kind kind;
     enum convoy_image_filter filter;
     uint32_t width, height, channels; /* of the network's input; channels 1 or 3 */
-    uint32_t cover_width,
-        cover_height; /* crop: scaled until it covers this, stretch: to this; 0: width, height */
+    /* Crop: scaled until it covers this; stretch: to this; 0: width and height. */
+    uint32_t cover_width, cover_height;
     uint8_t color[3]; /* pad: R, G, B of what the picture leaves free */
     bool bgr;
     bool cuts_down; /* the offset of what is cut out is rounded down, not half to even */

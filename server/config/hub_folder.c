@@ -32,11 +32,10 @@ bool convoy_hub_is_multi_label(const struct convoy_json *root)
 static int read_timm(const struct convoy_json *root, struct convoy_model_input *input,
                      struct convoy_error *error)
 {
-    static const char *const interpolations[] = {"bilinear", "bicubic", "lanczos", "nearest", NULL};
     static const char *const modes[] = {"center", "squash", NULL};
     double size[3] = {0};
     uint32_t count = 0;
-    unsigned interpolation = 1, mode = 0;
+    unsigned interpolation = CONVOY_INTERPOLATION_BICUBIC, mode = 0;
     struct convoy_json object;
     int result;
     /* timm's own, where a file leaves one out. */
@@ -44,13 +43,11 @@ static int read_timm(const struct convoy_json *root, struct convoy_model_input *
     input->color = CONVOY_COLOR_AUTO;
     if ((result = convoy_json_object(root, "pretrained_cfg", &object, error)) < 0 ||
         (result = convoy_json_doubles(&object, "input_size", 1, 65535, size, 3, &count, error)) < 0 ||
-        (result = convoy_json_choice(&object, "interpolation", interpolations, &interpolation, error)) < 0 ||
+        (result = convoy_json_choice(&object, "interpolation", convoy_interpolations, &interpolation,
+                                     error)) < 0 ||
         (result = convoy_json_choice(&object, "crop_mode", modes, &mode, error)) < 0 ||
         (result = convoy_json_double(&object, "crop_pct", 0.01, 1.0, &input->crop_fraction, error)) < 0 ||
-        (result = convoy_json_doubles(&object, "mean", -1e9, 1e9, input->mean, CONVOY_PIXEL_CHANNELS,
-                                      &input->mean_count, error)) < 0 ||
-        (result = convoy_json_doubles(&object, "std", 1e-9, 1e9, input->std, CONVOY_PIXEL_CHANNELS,
-                                      &input->std_count, error)) < 0)
+        (result = convoy_model_input_read_values(&object, "mean", "std", input, error)) < 0)
         return result;
     if (count == 3) {
         input->height = (uint32_t)size[1];

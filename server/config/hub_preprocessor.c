@@ -247,18 +247,11 @@ static int read_normalisation(const struct convoy_json *root, enum convoy_preset
                               struct convoy_model_input *input, struct convoy_error *error)
 {
     const struct convoy_model_input *preset = &convoy_presets[otherwise];
-    int result = 0;
     memcpy(input->mean, preset->mean, sizeof input->mean);
     memcpy(input->std, preset->std, sizeof input->std);
     input->mean_count = preset->mean_count;
     input->std_count = preset->std_count;
-    if (convoy_json_has(root, "image_mean"))
-        result = convoy_json_doubles(root, "image_mean", -1e9, 1e9, input->mean, CONVOY_PIXEL_CHANNELS,
-                                     &input->mean_count, error);
-    if (result == 0 && convoy_json_has(root, "image_std"))
-        result = convoy_json_doubles(root, "image_std", 1e-9, 1e9, input->std, CONVOY_PIXEL_CHANNELS,
-                                     &input->std_count, error);
-    return result;
+    return convoy_model_input_read_values(root, "image_mean", "image_std", input, error);
 }
 
 static int read_values(const struct convoy_json *root, const struct processor *processor,

@@ -10,7 +10,7 @@
 /* Behind AUTO, which is not written. */
 static const char *const colors[] = {"rgb", "grey", "bgr", NULL};
 static const char *const resizes[] = {"stretch", "crop", "pad", NULL};
-static const char *const interpolations[] = {"bilinear", "bicubic", "lanczos", "nearest", NULL};
+const char *const convoy_interpolations[] = {"bilinear", "bicubic", "lanczos", "nearest", NULL};
 static const char *const layouts[] = {"auto", "nchw", "nhwc", NULL};
 static const char *const preset_names[] = {"imagenet", "imagenet-inception", "clip", "none", NULL};
 
@@ -59,7 +59,7 @@ const char *convoy_resize_text(enum convoy_resize resize)
 
 const char *convoy_interpolation_text(enum convoy_interpolation interpolation)
 {
-    return interpolations[interpolation];
+    return convoy_interpolations[interpolation];
 }
 
 void convoy_model_input_default(struct convoy_model_input *input)
@@ -78,7 +78,8 @@ static int read_resize(const struct convoy_json *object, struct convoy_model_inp
     unsigned resize = input->resize, interpolation = input->interpolation;
     int result;
     if ((result = convoy_json_choice(object, "resize", resizes, &resize, error)) < 0 ||
-        (result = convoy_json_choice(object, "interpolation", interpolations, &interpolation, error)) < 0 ||
+        (result = convoy_json_choice(object, "interpolation", convoy_interpolations, &interpolation, error)) <
+            0 ||
         (result = convoy_json_uint32(object, "resize_to", 1, 65535, &input->resize_to, error)) < 0 ||
         (result = convoy_json_double(object, "crop_fraction", 0.01, 1.0, &input->crop_fraction, error)) < 0 ||
         (result = convoy_json_doubles(object, "pad_color", 0, 255, input->pad_color, 3,
@@ -111,6 +112,16 @@ static int read_resize(const struct convoy_json *object, struct convoy_model_inp
     return 0;
 }
 
+int convoy_model_input_read_values(const struct convoy_json *object, const char *mean, const char *std,
+                                   struct convoy_model_input *input, struct convoy_error *error)
+{
+    int result = convoy_json_doubles(object, mean, -1e9, 1e9, input->mean, CONVOY_PIXEL_CHANNELS,
+                                     &input->mean_count, error);
+    return result < 0 ? result
+                      : convoy_json_doubles(object, std, 1e-9, 1e9, input->std, CONVOY_PIXEL_CHANNELS,
+                                            &input->std_count, error);
+}
+
 int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_input *input,
                             struct convoy_error *error)
 {
@@ -135,10 +146,7 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
         (result = convoy_json_uint32(&object, "width", 1, 65535, &input->width, error)) < 0 ||
         (result = read_resize(&object, input, error)) < 0 ||
         (result = convoy_json_double(&object, "scale", 1e-9, 1e9, &input->scale, error)) < 0 ||
-        (result = convoy_json_doubles(&object, "mean", -1e9, 1e9, input->mean, CONVOY_PIXEL_CHANNELS,
-                                      &input->mean_count, error)) < 0 ||
-        (result = convoy_json_doubles(&object, "std", 1e-9, 1e9, input->std, CONVOY_PIXEL_CHANNELS,
-                                      &input->std_count, error)) < 0)
+        (result = convoy_model_input_read_values(&object, "mean", "std", input, error)) < 0)
         return result;
     if (convoy_json_has(&object, "color"))
         input->color = (enum convoy_color)(CONVOY_COLOR_RGB + color);

@@ -81,6 +81,10 @@ void convoy_model_input_default(struct convoy_model_input *input);
 int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_input *input,
                             struct convoy_error *error);
 
+/* Reads the mean and the deviation of the channels, one or as many as there are, under these keys. */
+int convoy_model_input_read_values(const struct convoy_json *object, const char *mean, const char *std,
+                                   struct convoy_model_input *input, struct convoy_error *error);
+
 /* Compares it with the network's input, after a worker has read it; file: the configuration's, for errors.
  * Networks of 1, 3 and 4 channels take pictures; of others, which answer /infer alone, only mean and std must
  * fit. -EINVAL names file and key. */
@@ -99,7 +103,8 @@ void convoy_model_input_resizing(const struct convoy_model_input *input, uint32_
 void convoy_model_input_transform(const struct convoy_model_input *input, uint32_t channels, float *multiply,
                                   float *add);
 
-/* As config.json writes them. */
+/* As config.json writes them; NULL-terminated, in the order of the enum. */
+extern const char *const convoy_interpolations[];
 const char *convoy_resize_text(enum convoy_resize resize);
 const char *convoy_interpolation_text(enum convoy_interpolation interpolation);
 

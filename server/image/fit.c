@@ -8,14 +8,12 @@ void convoy_image_fit(const struct convoy_image_target *target, int width, int h
 {
     *x = convoy_axis_of(width, target->width, target->filter);
     *y = convoy_axis_of(height, target->height, target->filter);
-    int covered_width = target->cover_width > 0 ? target->cover_width : target->width;
-    int covered_height = target->cover_height > 0 ? target->cover_height : target->height;
     if (target->fit == CONVOY_FIT_CROP)
-        convoy_axes_crop(covered_width, covered_height, target->cuts_down, x, y);
+        convoy_axes_crop(target->cover_width, target->cover_height, target->cuts_down, x, y);
     else if (target->fit == CONVOY_FIT_PAD)
         convoy_axes_pad(x, y);
     else
-        convoy_axes_stretch(covered_width, covered_height, target->cuts_down, x, y);
+        convoy_axes_stretch(target->cover_width, target->cover_height, target->cuts_down, x, y);
 }
 
 int64_t convoy_reduced(int64_t pixels, int eighths)

@@ -16,16 +16,14 @@ void convoy_resampling_choose(const struct convoy_image_fitting *fitting, uint32
     *resampling =
         (struct convoy_resampling){.x = convoy_axis_of(width, (int)fitting->width, fitting->filter),
                                    .y = convoy_axis_of(height, (int)fitting->height, fitting->filter)};
-    uint32_t covered_width = fitting->cover_width > 0 ? fitting->cover_width : fitting->width;
-    uint32_t covered_height = fitting->cover_height > 0 ? fitting->cover_height : fitting->height;
     if (fitting->kind == CONVOY_FITTING_CROP) {
-        convoy_axes_crop(covered_width, covered_height, fitting->cuts_down, x, y);
+        convoy_axes_crop(fitting->cover_width, fitting->cover_height, fitting->cuts_down, x, y);
     } else if (fitting->kind == CONVOY_FITTING_PAD) {
         convoy_axes_pad(x, y);
         resampling->left = (int)convoy_image_padding(x->out, (int)fitting->width);
         resampling->top = (int)convoy_image_padding(y->out, (int)fitting->height);
     } else {
-        convoy_axes_stretch(covered_width, covered_height, fitting->cuts_down, x, y);
+        convoy_axes_stretch(fitting->cover_width, fitting->cover_height, fitting->cuts_down, x, y);
     }
     resampling->rows_first = y->scaled < y->in && y->in - y->scaled > 2 * (x->in - x->scaled);
 }
