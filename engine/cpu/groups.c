@@ -18,12 +18,6 @@ static bool is_constant(const struct convoy_graph *graph, int tensor)
     return graph->tensors[tensor].data != NULL;
 }
 
-static bool same_shape(const struct convoy_shape *a, const struct convoy_shape *b)
-{
-    return a->rank == b->rank && a->batch_axis == b->batch_axis &&
-           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(a->dims[0])) == 0;
-}
-
 static struct convoy_cpu_post eltwise(dnnl_alg_kind_t algorithm, float alpha, float beta, const char *label)
 {
     struct convoy_cpu_post post = {
@@ -112,7 +106,7 @@ static int scalar_posts(const struct convoy_graph *graph, const struct convoy_no
     const struct convoy_tensor *constant = &graph->tensors[node->inputs[constant_side]];
     *input = node->inputs[1 - constant_side];
     if (constant->data == NULL || convoy_shape_elements(&constant->shape) != 1 ||
-        !same_shape(&graph->tensors[*input].shape, &graph->tensors[node->output].shape))
+        !convoy_same_shape(&graph->tensors[*input].shape, &graph->tensors[node->output].shape))
         return 0;
 
     float value = constant->data[0];
@@ -212,7 +206,7 @@ static bool absorb_sum(struct grouping *g, const struct convoy_node *node)
     int a = node->inputs[0];
     int b = node->inputs[1];
     if (is_constant(graph, a) || is_constant(graph, b) ||
-        !same_shape(&graph->tensors[a].shape, &graph->tensors[b].shape))
+        !convoy_same_shape(&graph->tensors[a].shape, &graph->tensors[b].shape))
         return false;
     int later = g->group_of[a] > g->group_of[b] ? a : b;
     int earlier = later == a ? b : a;

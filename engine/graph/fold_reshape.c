@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_shape(const struct convoy_shape *a, const struct convoy_shape *b)
-{
-    return a->rank == b->rank && a->batch_axis == b->batch_axis &&
-           memcmp(a->dims, b->dims, sizeof a->dims[0] * (size_t)a->rank) == 0;
-}
-
 static bool is_output(const struct convoy_graph *graph, int tensor)
 {
     for (int i = 0; i < graph->output_count; i++)
@@ -38,7 +32,7 @@ int convoy_fold_reshape_chains(struct convoy_graph *graph)
         if (producer >= 0 && graph->nodes[producer].op == CONVOY_OP_RESHAPE)
             node->inputs[0] = graph->nodes[producer].inputs[0];
         if (node->inputs[0] != graph->input && !is_output(graph, node->output) &&
-            same_shape(&graph->tensors[node->inputs[0]].shape, &graph->tensors[node->output].shape)) {
+            convoy_same_shape(&graph->tensors[node->inputs[0]].shape, &graph->tensors[node->output].shape)) {
             alias[node->output] = node->inputs[0];
             node->output = -1;
         }
@@ -98,7 +92,7 @@ void convoy_fold_reshapes(struct convoy_graph *graph, const int *readers)
         struct convoy_node *reshape = &graph->nodes[producer];
         const struct convoy_shape before = graph->tensors[reshape->inputs[0]].shape;
         const struct convoy_shape behind = graph->tensors[x].shape;
-        if (!same_shape(&behind, &graph->tensors[node->output].shape) ||
+        if (!convoy_same_shape(&behind, &graph->tensors[node->output].shape) ||
             !takes_more(graph, reshape->inputs[0]) ||
             (constant >= 0 && !fits_both(&graph->tensors[constant].shape, &behind, &before)))
             continue;

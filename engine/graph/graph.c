@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int64_t convoy_shape_elements(const struct convoy_shape *shape)
 {
@@ -10,6 +11,12 @@ int64_t convoy_shape_elements(const struct convoy_shape *shape)
     for (int axis = 0; axis < shape->rank; axis++)
         elements *= shape->dims[axis];
     return elements;
+}
+
+bool convoy_same_shape(const struct convoy_shape *a, const struct convoy_shape *b)
+{
+    return a->rank == b->rank && a->batch_axis == b->batch_axis &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
 }
 
 const char *convoy_shape_text(const struct convoy_shape *shape, char *text, size_t capacity)

@@ -223,6 +223,8 @@ struct convoy_graph {
 
 /* Returns the number of elements for one image (of a constant: all elements). */
 int64_t convoy_shape_elements(const struct convoy_shape *shape);
+/* Are rank, batch axis and all dimensions the same? */
+bool convoy_same_shape(const struct convoy_shape *a, const struct convoy_shape *b);
 
 /* Writes the shape, e.g. "[N,3,32,32]", into text, for messages. Returns text. */
 const char *convoy_shape_text(const struct convoy_shape *shape, char *text, size_t capacity);

@@ -30,17 +30,11 @@ int onnx_emit(struct onnx_importer *importer, enum convoy_op op, const int *inpu
     return *node != NULL ? 0 : onnx_out_of_memory(importer);
 }
 
-static bool same_shape(const struct convoy_shape *a, const struct convoy_shape *b)
-{
-    return a->rank == b->rank && a->batch_axis == b->batch_axis &&
-           memcmp(a->dims, b->dims, sizeof a->dims[0] * (size_t)a->rank) == 0;
-}
-
 int onnx_emit_reshape(struct onnx_importer *importer, int tensor, const struct convoy_shape *shape,
                       int *result)
 {
     *result = tensor;
-    if (same_shape(&importer->graph->tensors[tensor].shape, shape))
+    if (convoy_same_shape(&importer->graph->tensors[tensor].shape, shape))
         return 0;
     struct convoy_node *node;
     int status = onnx_emit(importer, CONVOY_OP_RESHAPE, &tensor, 1, shape, &node);
@@ -112,24 +106,28 @@ int onnx_emit_rearranged(struct onnx_importer *importer, int tensor, int64_t out
     return status == 0 ? onnx_emit_reshape(importer, *result, shape, result) : status;
 }
 
-int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b, int *result)
+int onnx_emit_binary_of(struct onnx_importer *importer, enum convoy_binary_kind kind, const int inputs[2],
+                        const struct convoy_shape *shape, int *result)
 {
-    const struct convoy_shape a_shape = importer->graph->tensors[a].shape;
-    const struct convoy_shape b_shape = importer->graph->tensors[b].shape;
-    struct convoy_shape shape;
-    int inputs[2] = {a, b};
     struct convoy_node *node;
-    int status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &shape);
-    if (status == 0)
-        status = onnx_emit_unrepeated(importer, kind, a, b, &shape, result);
-    if (status != 0 || *result >= 0)
-        return status;
-    status = onnx_emit(importer, CONVOY_OP_BINARY, inputs, 2, &shape, &node);
+    int status = onnx_emit(importer, CONVOY_OP_BINARY, inputs, 2, shape, &node);
     if (status != 0)
         return status;
     node->binary = kind;
     *result = node->output;
     return 0;
+}
+
+int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b, int *result)
+{
+    const struct convoy_shape a_shape = importer->graph->tensors[a].shape;
+    const struct convoy_shape b_shape = importer->graph->tensors[b].shape;
+    struct convoy_shape shape;
+    int status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &shape);
+    if (status == 0)
+        status = onnx_emit_unrepeated(importer, kind, a, b, &shape, result);
+    return status != 0 || *result >= 0 ? status
+                                       : onnx_emit_binary_of(importer, kind, (int[]){a, b}, &shape, result);
 }
 
 int onnx_emit_scalar(struct onnx_importer *importer, double value, int *tensor)

@@ -25,6 +25,9 @@ int onnx_emit_rearranged(struct onnx_importer *importer, int tensor, int64_t out
                          const struct convoy_shape *shape, int64_t new_outer, int *result);
 /* Adds a BINARY of two tensors, broadcast. *result is the tensor that it computes. */
 int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b, int *result);
+/* The same of two tensors whose broadcast shape is known. */
+int onnx_emit_binary_of(struct onnx_importer *importer, enum convoy_binary_kind kind, const int inputs[2],
+                        const struct convoy_shape *shape, int *result);
 /* The same with one number on the right, or the left. */
 int onnx_emit_with_scalar(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, double b,
                           int *result);
@@ -61,6 +64,7 @@ int onnx_emit_expanded(struct onnx_importer *importer, int tensor, const struct 
  * 1 that the constant has 1 along, or lacks. */
 int onnx_emit_for_each_image(struct onnx_importer *importer, int constant, const struct convoy_shape *shape,
                              int *result);
+
 /* Constants that are the same for each image, and attention's guards: exporters write masks with the batch in
  * their shape, and choose from them by Where. What is known of such values while the model is read need not
  * be computed for each image. */

@@ -1,18 +1,13 @@
 /* Constants that are repeated for each image, and softmax without masked rows. */
 #include "engine/onnx/emit.h"
 
+#include "engine/graph/fold_match.h"
 #include "engine/onnx/shapes.h"
 
 #include <math.h>
 #include <string.h>
 
 #define MOST_STEPS 16 /* between a product and its softmax */
-
-static const struct convoy_node *producer_of(const struct onnx_importer *importer, int tensor)
-{
-    int producer = importer->graph->tensors[tensor].producer;
-    return producer >= 0 ? &importer->graph->nodes[producer] : NULL;
-}
 
 /* What does not depend on the images has no batch axis, be it computed already or not. */
 static bool is_constant(const struct onnx_importer *importer, int tensor)
@@ -24,9 +19,9 @@ static bool is_constant(const struct onnx_importer *importer, int tensor)
 /* Zeros as onnx_emit_for_each_image() makes them: all of a tensor is cut away, and padded again. */
 static bool is_nothing_padded(const struct onnx_importer *importer, int tensor)
 {
-    const struct convoy_node *node = producer_of(importer, tensor);
+    const struct convoy_node *node = fold_producer(importer->graph, tensor);
     if (node != NULL && node->op == CONVOY_OP_RESHAPE)
-        node = producer_of(importer, node->inputs[0]);
+        node = fold_producer(importer->graph, node->inputs[0]);
     if (node == NULL || node->op != CONVOY_OP_PAD)
         return false;
     const struct convoy_shape *in = &importer->graph->tensors[node->inputs[0]].shape;
@@ -37,64 +32,36 @@ static bool is_nothing_padded(const struct onnx_importer *importer, int tensor)
  * dimensions and elements than the tensor, and be computed only when the file's node has been read. */
 static int repeated_constant(const struct onnx_importer *importer, int tensor)
 {
-    const struct convoy_node *node = producer_of(importer, tensor);
+    const struct convoy_node *node = fold_producer(importer->graph, tensor);
     bool found = !importer->options->no_batch && node != NULL && node->op == CONVOY_OP_BINARY &&
                  node->binary == CONVOY_ADD && is_constant(importer, node->inputs[1]) &&
                  is_nothing_padded(importer, node->inputs[0]);
     return found ? node->inputs[1] : -1;
 }
 
-/* May the model's constants be looked through once more? A hostile file would have it done without end. */
-static bool may_look(struct onnx_importer *importer, int tensor, int64_t *elements)
+static bool is_zero(float number)
+{
+    return number == 0;
+}
+
+static bool is_finite(float number)
+{
+    return isfinite(number);
+}
+
+/* Is each number of a constant like that? A hostile file would have constants looked through without end, so
+ * that costs what folding them costs; where nothing is left of that the answer is no. */
+static bool all_are(struct onnx_importer *importer, int tensor, bool (*is)(float number))
 {
     const struct convoy_tensor *constant = &importer->graph->tensors[tensor];
-    *elements = convoy_shape_elements(&constant->shape);
-    if (constant->data == NULL || *elements > importer->work_left)
+    int64_t elements = convoy_shape_elements(&constant->shape);
+    if (constant->data == NULL || elements > importer->work_left)
         return false;
-    importer->work_left -= *elements;
-    return true;
-}
-
-static bool are_zeros(struct onnx_importer *importer, int tensor)
-{
-    int64_t elements;
-    if (!may_look(importer, tensor, &elements))
-        return false;
-    const float *data = importer->graph->tensors[tensor].data;
+    importer->work_left -= elements;
     for (int64_t i = 0; i < elements; i++)
-        if (data[i] != 0)
+        if (!is(constant->data[i]))
             return false;
     return true;
-}
-
-static bool are_finite(struct onnx_importer *importer, int tensor)
-{
-    int64_t elements;
-    if (!may_look(importer, tensor, &elements))
-        return false;
-    const float *data = importer->graph->tensors[tensor].data;
-    for (int64_t i = 0; i < elements; i++)
-        if (!isfinite(data[i]))
-            return false;
-    return true;
-}
-
-static bool same_shape(const struct convoy_shape *a, const struct convoy_shape *b)
-{
-    return a->rank == b->rank && a->batch_axis == b->batch_axis &&
-           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
-}
-
-static int emit_plain(struct onnx_importer *importer, enum convoy_binary_kind kind, const int *inputs,
-                      const struct convoy_shape *shape, int *result)
-{
-    struct convoy_node *node;
-    int status = onnx_emit(importer, CONVOY_OP_BINARY, inputs, 2, shape, &node);
-    if (status == 0) {
-        node->binary = kind;
-        *result = node->output;
-    }
-    return status;
 }
 
 int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
@@ -114,32 +81,32 @@ int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind
     if (is_constant(importer, inputs[0]) && is_constant(importer, inputs[1])) {
         if (onnx_product(shape, 0, shape->batch_axis) != 1 || shape->dims[shape->batch_axis] != 1)
             return 0;
-        status = emit_plain(importer, kind, inputs, &small, result);
+        status = onnx_emit_binary_of(importer, kind, inputs, &small, result);
         return status == 0 ? onnx_emit_for_each_image(importer, *result, shape, result) : status;
     }
-    if (!same_shape(&small, shape))
+    if (!convoy_same_shape(&small, shape))
         return 0;
     for (int i = 0; i < 2 && kind == CONVOY_ADD; i++)
-        if (bare[i] >= 0 && same_shape(&tensors[inputs[1 - i]].shape, shape) &&
-            are_zeros(importer, bare[i])) {
+        if (bare[i] >= 0 && convoy_same_shape(&tensors[inputs[1 - i]].shape, shape) &&
+            all_are(importer, bare[i], is_zero)) {
             *result = inputs[1 - i];
             return 0;
         }
-    return emit_plain(importer, kind, inputs, shape, result);
+    return onnx_emit_binary_of(importer, kind, inputs, shape, result);
 }
 
 bool onnx_is_unmasked_softmax(struct onnx_importer *importer, int tensor)
 {
-    const struct convoy_node *node = producer_of(importer, tensor);
+    const struct convoy_node *node = fold_producer(importer->graph, tensor);
     if (node == NULL || node->op != CONVOY_OP_SOFTMAX || node->softmax.log)
         return false;
     for (int step = 0; step < MOST_STEPS; step++) {
-        node = producer_of(importer, node->inputs[0]);
+        node = fold_producer(importer->graph, node->inputs[0]);
         if (node == NULL || node->op == CONVOY_OP_MATMUL)
             return node != NULL;
         bool masks = node->op == CONVOY_OP_BINARY &&
                      (node->binary == CONVOY_ADD || node->binary == CONVOY_MUL) &&
-                     are_finite(importer, node->inputs[1]);
+                     all_are(importer, node->inputs[1], is_finite);
         if (!masks && node->op != CONVOY_OP_RESHAPE)
             return false;
     }

@@ -1,5 +1,6 @@
 /* Operators on two tensors or more, element by element with broadcasting: arithmetic, comparisons, logic,
  * Where. Truth values of activations are floats, 0 and 1. */
+#include "engine/graph/fold_match.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/emit.h"
@@ -299,8 +300,7 @@ static bool is_one_number(const struct convoy_tensor *tensor, float value)
 static int emit_opposite(struct onnx_importer *importer, int holds, int *opposite)
 {
     const struct convoy_graph *graph = importer->graph;
-    int producer = graph->tensors[holds].producer;
-    const struct convoy_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
+    const struct convoy_node *node = fold_producer(importer->graph, holds);
     if (node != NULL && node->op == CONVOY_OP_BINARY && node->binary == CONVOY_SUB &&
         graph->tensors[node->inputs[0]].shape.rank == 0 &&
         is_one_number(&graph->tensors[node->inputs[0]], 1)) {
@@ -326,8 +326,7 @@ static int emit_kept(struct onnx_importer *importer, int x, int holds, int other
  */
 static bool is_idle_guard(struct onnx_importer *importer, int opposite, int x, int y)
 {
-    int producer = importer->graph->tensors[opposite].producer;
-    const struct convoy_node *node = producer >= 0 ? &importer->graph->nodes[producer] : NULL;
+    const struct convoy_node *node = fold_producer(importer->graph, opposite);
     return node != NULL && node->op == CONVOY_OP_BINARY && node->binary == CONVOY_EQUAL &&
            node->inputs[0] == y && node->inputs[1] == y && is_one_number(&importer->graph->tensors[x], 0) &&
            importer->graph->tensors[x].shape.rank == 0 && onnx_is_unmasked_softmax(importer, y);
