@@ -30,8 +30,8 @@ enum convoy_output_activation {
 enum convoy_model_precision { CONVOY_PRECISION_FP32, CONVOY_PRECISION_TF32, CONVOY_PRECISION_FP16 };
 
 struct convoy_model_config {
-    char
-        *file; /* the path of the file with convoyd's keys, else of config.json, whether or not it is there */
+    /* The path of the file with convoyd's keys, else of config.json, whether or not it is there. */
+    char *file;
 
     struct convoy_model_input input;
     enum convoy_output_activation activation;

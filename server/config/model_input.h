@@ -40,8 +40,8 @@ struct convoy_model_input {
      * (stretch: both sides), or 0; else the part that is kept along each side. */
     uint32_t resize_to;
     double crop_fraction;
-    bool
-        cuts_down; /* the offset of what is cut out is rounded down, as transformers does, not half to even */
+    /* The offset of what is cut out is rounded down, as transformers does, not half to even. */
+    bool cuts_down;
     double pad_color[3];      /* R, G, B, 0 to 255 */
     uint32_t pad_color_count; /* 1 (for all three) or 3 */
     double scale;
@@ -56,8 +56,8 @@ struct convoy_model_input {
 struct convoy_resizing {
     enum convoy_resize resize;
     enum convoy_interpolation interpolation;
-    uint32_t cover_width,
-        cover_height;     /* crop: the picture is scaled until it covers this; stretch: to this */
+    /* Crop: the picture is scaled until it covers this; stretch: to this. */
+    uint32_t cover_width, cover_height;
     uint8_t pad_color[3]; /* R, G, B */
     bool bgr;             /* the network reads blue first */
     bool cuts_down;       /* as above */

@@ -218,25 +218,6 @@ static int note_flat(struct convoy_repository *repository, const char *name, con
                 path, MODEL_FILE, folder, MODEL_FILE);
 }
 
-/* Is the item of a model's folder a version's? */
-static bool is_version(const char *folder, const char *item)
-{
-    char *path = NULL;
-    if (!convoy_model_version_valid(item) || asprintf(&path, "%s/%s", folder, item) < 0)
-        return false;
-    bool found = is_folder(path);
-    free(path);
-    return found;
-}
-
-static uint32_t count_versions(const char *folder, struct dirent **items, int count)
-{
-    uint32_t versions = 0;
-    for (int i = 0; i < count; i++)
-        versions += is_version(folder, items[i]->d_name);
-    return versions;
-}
-
 /* Adds a model without folders of versions, as it was downloaded: model.onnx lies in its own folder or, as on
  * the Hugging Face hub, in "onnx". *found: whether it is one. */
 static int add_unversioned(struct convoy_repository *repository, const char *name, const char *folder,
@@ -284,20 +265,41 @@ static int note_other(struct convoy_repository *repository, const char *name, co
                 path, folder);
 }
 
-/* Adds what lies in models/NAME. *noted: something in it is passed over that looks like a model. */
-static int scan_items(struct convoy_repository *repository, const char *name, const char *folder,
-                      struct dirent **items, int count, bool *noted)
+/* Adds the versions in models/NAME and counts them, which of a name that cannot be served are counted alone.
+ */
+static int add_versions(struct convoy_repository *repository, const char *name, const char *folder,
+                        struct dirent **items, int count, uint32_t *versions)
 {
     int result = 0;
     for (int i = 0; i < count && result == 0; i++) {
         const char *item = items[i]->d_name;
-        char *path = NULL;
-        if (asprintf(&path, "%s/%s", folder, item) < 0)
+        char *own = NULL;
+        if (!convoy_model_version_valid(item))
+            continue;
+        if (asprintf(&own, "%s/%s", folder, item) < 0)
             return -ENOMEM;
-        if (!is_version(folder, item))
-            result = note_other(repository, name, folder, path, noted);
-        else if (convoy_model_name_valid(name))
-            result = add_entry(repository, name, item, folder, path, true);
+        if (is_folder(own)) {
+            ++*versions;
+            if (convoy_model_name_valid(name))
+                result = add_entry(repository, name, item, folder, own, true);
+        }
+        free(own);
+    }
+    return result;
+}
+
+/* Notes what lies in models/NAME beside versions. *noted: something that looks like a model. */
+static int note_others(struct convoy_repository *repository, const char *name, const char *folder,
+                       struct dirent **items, int count, bool *noted)
+{
+    int result = 0;
+    for (int i = 0; i < count && result == 0; i++) {
+        char *path = NULL;
+        if (convoy_model_version_valid(items[i]->d_name))
+            continue;
+        if (asprintf(&path, "%s/%s", folder, items[i]->d_name) < 0)
+            return -ENOMEM;
+        result = note_other(repository, name, folder, path, noted);
         free(path);
     }
     return result;
@@ -307,22 +309,23 @@ static int scan_items(struct convoy_repository *repository, const char *name, co
 static int scan_model(struct convoy_repository *repository, const char *name, const char *folder)
 {
     struct dirent **items = NULL;
+    uint32_t versions = 0;
     bool found = false, noted = false;
-    int result = 0, count = scandir(folder, &items, not_hidden, by_name);
+    int count = scandir(folder, &items, not_hidden, by_name);
     if (count < 0)
         return errno == ENOMEM ? -ENOMEM
                                : note(repository, CONVOY_LOG_WARNING,
                                       "%s cannot be read and is passed over: %s", folder, strerror(errno));
-    bool versioned = count_versions(folder, items, count) > 0;
-    if (!versioned)
+    int result = add_versions(repository, name, folder, items, count, &versions);
+    if (result == 0 && versions == 0)
         result = add_unversioned(repository, name, folder, &found);
     if (result == 0 && !found)
-        result = scan_items(repository, name, folder, items, count, &noted);
-    if (result == 0 && (versioned || found) && !convoy_model_name_valid(name))
+        result = note_others(repository, name, folder, items, count, &noted);
+    if (result == 0 && (versions > 0 || found) && !convoy_model_name_valid(name))
         result = note(repository, CONVOY_LOG_WARNING,
                       "%s is passed over: a model's name is 1 to %d letters, digits, '.', '_' or '-'", folder,
                       CONVOY_MODEL_NAME_BYTES);
-    else if (result == 0 && !versioned && !found && !noted)
+    else if (result == 0 && versions == 0 && !found && !noted)
         result =
             note(repository, CONVOY_LOG_DEBUG, "%s holds no version of a model and is passed over", folder);
     free_names(items, count);
