@@ -14,6 +14,16 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
 /* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
 int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 
+/* Notes the network's bottlenecks in the plan, and which kernel computes each; before anything is lowered. */
+int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
+/* A layer of a bottleneck that a kernel computes. */
+int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                 bool *done);
+
+/* Does anything but this group read the tensor? */
+bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
+                                const struct convoy_cuda_group *reader);
+
 /* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                               const struct convoy_conv_shape *conv_shape, bool *done);

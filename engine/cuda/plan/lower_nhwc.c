@@ -166,9 +166,8 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
 }
 
-/* Does anything but this group read the tensor? */
-static bool read_by_others(const struct convoy_cuda_lowering *l, int tensor,
-                           const struct convoy_cuda_group *reader)
+bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
+                                const struct convoy_cuda_group *reader)
 {
     const struct convoy_cuda_groups *groups = l->source->groups;
     for (int i = 0; i < groups->count; i++) {
@@ -203,7 +202,7 @@ static const struct convoy_cuda_group *overlapping_pool(const struct convoy_cuda
                 pool->pad[i] != pool->pad[0] || pool->pad[i] > 1)
                 return NULL;
         bool alone = pool->kind == CONVOY_POOL_MAX && next->act.kind == CONVOY_UNARY_NONE &&
-                     !read_by_others(l, group->output, next);
+                     !convoy_cuda_read_by_others(l, group->output, next);
         return alone ? next : NULL;
     }
     return NULL;
