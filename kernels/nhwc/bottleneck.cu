@@ -43,11 +43,10 @@ static __device__ __forceinline__ void neck_multiply(const struct neck_job &job,
     int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP), pair = (int)threadIdx.x % 4 * 2;
     char *slab = shared + place.rank * tile::SLAB;
     char *mid_slab = shared + job.room.x + place.rank * tile::MID_SLAB;
-    float *biases = reinterpret_cast<float *>(shared + job.room.bias);
+    const float *biases = reinterpret_cast<const float *>(shared + job.room.bias);
+
     const float *bias = biases + group * HALF * 8 + pair;
     struct neck_turn turn = {0, 0};
-    neck_copy_bias<tile>(job, biases, place.rank);
-    neck_clear<tile>(slab);
     {
         float sum[PIECES][tile::NT][4] = {}, mine[PIECES * HALF][4];
         neck_first<tile, PIECES>(job, shared, barriers, group, turn, sum);
@@ -109,15 +108,21 @@ static __global__ void __launch_bounds__(NECK_THREADS, MAPS <= 32 ? 2 : 1)
     int warp = convoy_uniform((int)threadIdx.x / 32);
     bool weights = warp == NECK_CONSUMERS / 32 && threadIdx.x % 32 == 0;
     convoy_let_next_begin();
-    if (threadIdx.x == 0)
-        neck_make_barriers<tile>(job, barriers);
+    neck_make_barriers<tile>(job, barriers);
     __syncthreads();
-    /* Weights do not depend on the kernel before this one. */
-    if (weights)
+    if (job.cluster > 1)
+        convoy_cluster_arrive(); /* this block has begun, and its barriers are there */
+    /* Weights and biases do not depend on the kernel before this one. */
+    if (weights) {
         neck_fill_weights<tile>(job, shared, barriers, place.rank, 0, barriers.w_stages);
+    } else if (warp < NECK_CONSUMERS / 32) {
+        neck_clear<tile>(shared + place.rank * tile::SLAB);
+        neck_copy_bias<tile>(job, reinterpret_cast<float *>(shared + job.room.bias), place.rank);
+    }
     __syncwarp();
     if (job.cluster > 1)
-        convoy_cluster_sync(); /* all blocks have begun, and their barriers are there */
+        convoy_cluster_wait();
+
     if (warp < NECK_CONSUMERS / 32) {
         neck_multiply<MAPS, PIECES>(job, shared, barriers, place, results);
     } else {

@@ -218,9 +218,11 @@ static __device__ __forceinline__ void neck_exchange(const struct neck_job &job,
 {
     convoy_wgmma_publish();
     neck_meet();
-    int to = (int)threadIdx.x;
-    if (to < job.cluster && to != rank)
-        convoy_copy_to_block(slab, bytes, arrived, to);
+    /* One thread of each warp: the copies begin side by side. */
+    for (int to = (int)threadIdx.x / 32; to < job.cluster; to += NECK_CONSUMERS / 32)
+        if (to != rank && threadIdx.x % 32 == 0)
+            convoy_copy_to_block(slab, bytes, arrived, to);
+
     __syncwarp();
     convoy_barrier_wait(arrived, 0);
 }

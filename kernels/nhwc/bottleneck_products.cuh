@@ -68,30 +68,31 @@ struct neck_barriers {
 static_assert((2 * NECK_X_STAGES + 2 * NECK_W_STAGES + 4) * (int)sizeof(uint64_t) <= NECK_BARRIERS,
               "there is room for the barriers");
 
-/* By one thread, before a barrier of the block. */
+/* By all threads, before a barrier of the block: each makes some, since there may be a hundred. */
 template <typename TILE>
 static __device__ __forceinline__ void neck_make_barriers(const struct neck_job &job,
                                                           const struct neck_barriers &barriers)
 {
     constexpr int WARPS = NECK_CONSUMERS / 32;
-    int others = (job.cluster - 1) * CONVOY_COPY_TO_ALL_ARRIVES;
-    for (int i = 0; i < barriers.x_stages; i++) {
-        convoy_barrier_make(barriers.x_full(i), 1 + (job.cluster > 1 ? CONVOY_COPY_TO_ALL_ARRIVES : 0));
-        convoy_barrier_make(barriers.x_empty(i), job.cluster * WARPS / NECK_GROUPS);
+    int thread = (int)threadIdx.x, x = thread - 64, others = (job.cluster - 1) * CONVOY_COPY_TO_ALL_ARRIVES;
+    if (thread < barriers.w_stages) {
+        convoy_barrier_make(barriers.w_full(thread), 1);
+        convoy_barrier_make(barriers.w_empty(thread), WARPS);
     }
-    for (int i = 0; i < barriers.w_stages; i++) {
-        convoy_barrier_make(barriers.w_full(i), 1);
-        convoy_barrier_make(barriers.w_empty(i), WARPS);
+    /* What comes first is expected now. */
+    if (x >= 0 && x < barriers.x_stages) {
+        convoy_barrier_make(barriers.x_full(x), 1 + (job.cluster > 1 ? CONVOY_COPY_TO_ALL_ARRIVES : 0));
+        convoy_barrier_make(barriers.x_empty(x), job.cluster * WARPS / NECK_GROUPS);
+        convoy_barrier_expect(barriers.x_full(x), TILE::X_BYTES);
     }
-    for (int layer = 0; layer < 2; layer++)
-        convoy_barrier_make(barriers.arrived(layer), 1 + others);
-    convoy_barrier_make(barriers.results_free(), WARPS);
-    convoy_barrier_make(barriers.results_full(), 1);
-    /* What is counted once is expected now. */
-    for (int i = 0; i < barriers.x_stages && i < job.x_chunks; i++)
-        convoy_barrier_expect(barriers.x_full(i), TILE::X_BYTES);
-    convoy_barrier_expect(barriers.arrived(0), (job.cluster - 1) * TILE::SLAB);
-    convoy_barrier_expect(barriers.arrived(1), (job.cluster - 1) * TILE::MID_SLAB);
+    if (thread == 96) {
+        for (int layer = 0; layer < 2; layer++)
+            convoy_barrier_make(barriers.arrived(layer), 1 + others);
+        convoy_barrier_expect(barriers.arrived(0), (job.cluster - 1) * TILE::SLAB);
+        convoy_barrier_expect(barriers.arrived(1), (job.cluster - 1) * TILE::MID_SLAB);
+        convoy_barrier_make(barriers.results_free(), WARPS);
+        convoy_barrier_make(barriers.results_full(), 1);
+    }
 }
 
 /* ---- Who asks for what ---- */

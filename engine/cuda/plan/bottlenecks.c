@@ -1,7 +1,5 @@
 #include "engine/cuda/plan/bottlenecks.h"
 
-#include "engine/cuda/plan/lower_internal.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

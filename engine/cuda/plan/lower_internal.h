@@ -20,10 +20,6 @@ int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done);
 
-/* Does anything but this group read the tensor? */
-bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
-                                const struct convoy_cuda_group *reader);
-
 /* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                               const struct convoy_conv_shape *conv_shape, bool *done);

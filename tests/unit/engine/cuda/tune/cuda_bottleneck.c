@@ -61,9 +61,10 @@ static struct convoy_graph *network(enum form form)
     int first = y;
     if (form == STRIDE)
         inner.stride[0] = inner.stride[1] = 2;
-    if (form == DILATION)
-        for (int i = 0; i < 4; i++)
-            inner.dilation[i % 2] = inner.pad[i] = 2;
+    if (form == DILATION) { /* of as many outputs, and as many rows of padding above */
+        inner.dilation[0] = inner.dilation[1] = 2;
+        inner.pad[2] = inner.pad[3] = 3;
+    }
     if (form == GROUPS)
         inner.groups = 2;
     if (form == OTHER_PADDING) { /* of as many outputs */
