@@ -206,17 +206,16 @@ static void time_size(int index, int n, int runs)
     int c = sizes[index].c;
     int mid = sizes[index].mid;
     size_t pixels = (size_t)n * (size_t)side * (size_t)side;
-    size_t most = (size_t)c * (size_t)mid * 2 + (size_t)mid * (size_t)mid * 9;
+    size_t most = 4 * ((size_t)c * (size_t)mid * 2 + (size_t)mid * (size_t)mid * 9) / 3;
     struct memory memory = {.x = halves(pixels * (size_t)c * 2), .y = halves(pixels * (size_t)c * 2)};
     for (int i = 0; i < 2; i++)
         memory.inside[i] = halves(pixels * (size_t)mid * 2);
     float *zeros = convoy_check_memory(c, sizeof *zeros);
     memory.bias = convoy_check_device_copy(zeros, (size_t)c * sizeof *zeros);
     free(zeros);
-    /* A kernel's packed weights may be larger, where it fills up tiles: twice, and a MiB. */
     for (int i = 0; i < LAYERS; i++) {
-        memory.weight_bytes[i] = most * 2;
-        memory.weights[i] = halves(CHAIN * memory.weight_bytes[i] + ((size_t)1 << 20));
+        memory.weight_bytes[i] = most * 2; /* of all three layers, filled up */
+        memory.weights[i] = halves(CHAIN * memory.weight_bytes[i]);
     }
     printf("%d images of %d x %d x %d, %d inside\n", n, c, side, side, mid);
     struct layers layers = {.memory = memory};

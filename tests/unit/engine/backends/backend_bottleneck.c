@@ -2,6 +2,8 @@
  * makes is what the layers make. */
 #include "tests/unit/engine/backends/backend_harness.h"
 
+#include <math.h>
+
 #define TOLERANCE 4e-3 /* of the largest output of a row */
 
 static void open_fp16(void)
@@ -74,17 +76,51 @@ Test(backend_bottleneck, parts_of_concatenations)
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
-/* A row whose numbers fp16 does not hold inside of a bottleneck is as right as the others. */
-Test(backend_bottleneck, results_too_large_for_fp16)
+/* Multiplies the weights of the convolution that computes y, and makes them positive. */
+static int amplify(struct convoy_graph *graph, int y, float by)
 {
-    struct convoy_graph *graph = resnet(CONVOY_RELU);
+    for (int n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].output == y) {
+            struct convoy_tensor *weights = &graph->tensors[graph->nodes[n].inputs[1]];
+            for (int64_t i = 0; i < convoy_shape_elements(&weights->shape); i++)
+                weights->data[i] = fabsf(weights->data[i]) * by;
+        }
+    return y;
+}
+
+/* In a row ten thousand times as large the numbers inside are too large, and nothing that comes of them: a
+ * bounded activation hides them. */
+static struct convoy_graph *hidden_large_numbers(int layer)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 9, 12));
+    int x = add_conv(graph, graph->input, 16, 1, 1, CONV1, true);
+    int y = amplify(graph, add_conv(graph, x, 8, 1, 1, CONV1, true), layer == 0 ? 40 : 0.1f);
+    y = add_act(graph, y, CONVOY_LEAKY_RELU, layer == 0 ? 1 : 0.5f, 0);
+    y = amplify(graph, add_conv(graph, y, 8, 3, 3, CONV3, true), layer == 0 ? 0.01f : 40);
+    y = add_act(graph, y, layer == 0 ? CONVOY_HARD_SIGMOID : CONVOY_LEAKY_RELU, layer == 0 ? 1e-6f : 1, 0.5f);
+    y = add_conv(graph, y, 16, 1, 1, CONV1, true);
+    amplify(graph, y, layer == 0 ? 1e4f : 1e-3f);
+    add_output(graph, add_act(graph, add_binary(graph, y, x, CONVOY_ADD), CONVOY_HARD_SIGMOID, 1e-5f, 0.5f));
+    return graph;
+}
+
+/* A row whose numbers fp16 does not hold inside of a bottleneck is as right as the others. */
+static void check_loud(struct convoy_graph *graph, float by)
+{
     struct convoy_net_info info;
     struct convoy_net *net = load_as(graph, 5, CONVOY_COMPUTE_FP16, &info);
     loud.row = 3;
     for (int i = 0; i < 2; i++) {
-        loud.by = i == 0 ? 3e4f : 1;
+        loud.by = i == 0 ? by : 1;
         check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 5, TOLERANCE);
     }
     backend->unload(device, net);
     convoy_graph_free(graph);
+}
+
+Test(backend_bottleneck, results_too_large_for_fp16)
+{
+    check_loud(resnet(CONVOY_RELU), 3e4f);
+    check_loud(hidden_large_numbers(0), 1e4f);
+    check_loud(hidden_large_numbers(1), 1e4f);
 }
