@@ -72,9 +72,10 @@ static struct convoy_graph *network(enum form form)
         inner.pad[0] = 0;
         inner.pad[2] = 2;
     }
+    int more = form == INNER_ADDED ? act(graph, add_conv(graph, x, 8, 1, 1, CONV1, true), PLAIN, 0) : -1;
     y = add_conv(graph, y, middle, 3, 3, inner, form != NO_BIAS);
     if (form == INNER_ADDED)
-        y = add_binary(graph, y, add_conv(graph, x, 8, 1, 1, CONV1, true), CONVOY_ADD);
+        y = add_binary(graph, y, more, CONVOY_ADD);
     y = act(graph, y, form, CONVOY_CLIP);
     y = add_conv(graph, y, 16, 1, 1, CONV1, form != NO_BIAS);
     if (form == STRIDE)
