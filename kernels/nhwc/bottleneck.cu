@@ -17,15 +17,15 @@
  *
  * Rows of the products are pixels, columns are maps. The weights of all three layers are one stream, which a
  * thread requests as far ahead as its ring has room: the first ones before the kernel before this one has
- * ended, and on over the ends of layers. Two warpgroups multiply. Inside, each sums every other chunk of 64
- * channels of a tap, and they add their sums; in the last layer each makes half of the maps. Each sum has the
- * same order whatever the cluster.
+ * ended, and on over the ends of layers; what the ring has no room for comes to the L2 cache meanwhile. Two
+ * warpgroups multiply. Inside, each sums every other chunk of 64 channels of a tap, and they add their sums;
+ * in the last layer each makes half of the maps. Each sum has the same order whatever the cluster.
  *
  * Two pieces of 64 pixels hold the 10 x 10 of a patch with its border. Where the image is at most 14 x 14,
  * patches of up to 7 x 7 (or one of 8 x 8) need no more than 8 x 8 pixels of it, and one piece is enough.
  *
- * Predicted, not measured: 4 to 10 us for one of resnet50's with one image, where the three layers take 16
- * (the network's 295 us over 55 launches). */
+ * Predicted by the estimate below, not measured: 7.5, 8, 9 and 16 us for resnet50's four sizes with one
+ * image, 117 us for its twelve, where three layers take 16 each (the network's 295 us over 55 launches). */
 #include "kernels/bottleneck.h"
 
 #include "kernels/nhwc/bottleneck_ends.cuh"
@@ -115,6 +115,7 @@ static __global__ void __launch_bounds__(NECK_THREADS, MAPS <= 32 ? 2 : 1)
     /* Weights and biases do not depend on the kernel before this one. */
     if (weights) {
         neck_fill_weights<tile>(job, shared, barriers, place.rank, 0, barriers.w_stages);
+        neck_prefetch_weights<tile>(job, barriers.w_stages, place.rank);
     } else if (warp < NECK_CONSUMERS / 32) {
         neck_clear<tile>(shared + place.rank * tile::SLAB);
         neck_copy_bias<tile>(job, reinterpret_cast<float *>(shared + job.room.bias), place.rank);

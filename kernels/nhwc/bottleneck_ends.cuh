@@ -8,6 +8,7 @@
 /* The threads that multiply wait for each other. */
 static __device__ __forceinline__ void neck_meet(void)
 {
+    __syncwarp(); /* rows without a pixel, and waits, may have parted the lanes */
     convoy_threads_sync(NECK_CONSUMERS);
 }
 
@@ -225,6 +226,7 @@ static __device__ __forceinline__ void neck_exchange(const struct neck_job &job,
 
     __syncwarp();
     convoy_barrier_wait(arrived, 0);
+    __syncwarp();
 }
 
 #endif

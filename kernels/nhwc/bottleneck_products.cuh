@@ -114,6 +114,16 @@ static __device__ __forceinline__ void neck_fill_weights(const struct neck_job &
     }
 }
 
+/* The stages for which the ring has no room yet come from device memory to the L2 cache meanwhile; one
+ * thread. All clusters read the same weights: the first one asks. */
+template <typename TILE>
+static __device__ __forceinline__ void neck_prefetch_weights(const struct neck_job &job, int from, int rank)
+{
+    const char *weights = job.weights + (int64_t)rank * job.stages * TILE::STAGE;
+    for (int turn = from; turn < job.stages && (int)blockIdx.x < job.cluster; turn++)
+        convoy_prefetch_bulk(weights + (int64_t)turn * TILE::STAGE, TILE::STAGE);
+}
+
 /* The boxes of x that this block asks for; all are expected. One thread. */
 template <typename TILE>
 static __device__ __forceinline__ void neck_fill_x(const struct neck_job &job, char *shared,
