@@ -119,9 +119,10 @@ static __device__ __forceinline__ void neck_put_first(const struct neck_job &job
 #pragma unroll
     for (int i = 0; i < PIECES * 2; i++) {
         int row = i / 2 * NHWC_PIECE + neck_row() + i % 2 * 8;
-        if (row >= TILE::BOX * TILE::BOX)
+        if (row >= job.box_h * job.box_w)
             continue;
-        int line = place.box_y + row / TILE::BOX, column = place.box_x + row % TILE::BOX;
+        int line = row / job.box_w, column = place.box_x + row - line * job.box_w;
+        line += place.box_y;
         bool inside = (unsigned)(place.y - 1 + line) < (unsigned)job.h &&
                       (unsigned)(place.x - 1 + column) < (unsigned)job.w;
 #pragma unroll

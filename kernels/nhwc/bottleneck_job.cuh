@@ -31,8 +31,8 @@
 template <int MAPS, int PIECES> struct neck_tile {
     static constexpr int NT = MAPS / 8, ROW_BYTES = MAPS * 2;
     static constexpr int BOX =
-        PIECES == 1 ? NECK_SIDE : NECK_PITCH; /* pixels of a side of what is read of x */
-    static constexpr int X_BYTES = BOX * BOX * NECK_ROW_BYTES, X_STAGE = (X_BYTES + 1023) / 1024 * 1024;
+        PIECES == 1 ? NECK_SIDE : NECK_PITCH; /* most pixels of a side of what is read of x */
+    static constexpr int X_STAGE = (BOX * BOX * NECK_ROW_BYTES + 1023) / 1024 * 1024;
     static constexpr int SLAB = NECK_PIXELS * ROW_BYTES;    /* a block's maps of the first layer */
     static constexpr int MID_SLAB = NHWC_PIECE * ROW_BYTES; /* of the second one */
     static constexpr int CHUNK_BYTES = MAPS * NECK_ROW_BYTES, STAGE = NECK_GROUPS * CHUNK_BYTES;
@@ -69,6 +69,7 @@ struct neck_job {
     int h, w, c, mid;
     int cluster;                      /* blocks that make a patch */
     int down, across, side_y, side_x; /* patches of an image, outputs of one */
+    int box_h, box_w, box_bytes;      /* what is read of x for a patch */
     int x_chunks, chunks;             /* of the first and of the second layer's reduction */
     int stages;                       /* of weights, of a block */
     int passes, depth_stages;         /* of the last layer: over maps; stages of a pass */
@@ -93,6 +94,13 @@ static inline int neck_cluster(const struct convoy_bottleneck_shape *s, int maps
 static inline int neck_side(int size)
 {
     return size > NECK_SIDE && size <= 2 * (NECK_SIDE - 1) ? NECK_SIDE - 1 : NECK_SIDE;
+}
+
+/* Pixels of a side of what is read for a patch: with its border, but of a small image only what lies in it.
+ */
+static inline int neck_box(int size, bool is_small)
+{
+    return !is_small ? NECK_PITCH : size < NECK_SIDE ? size : NECK_SIDE;
 }
 
 static inline bool neck_is_small(const struct convoy_bottleneck_shape *s)

@@ -22,7 +22,7 @@ static __device__ __forceinline__ struct neck_place neck_place_of(const struct n
     place.n = line / job.down;
     place.x = (patch - line * job.across) * job.side_x;
     place.y = (line - place.n * job.down) * job.side_y;
-    /* A box of 8 x 8 begins in the image: of the border it leaves out what is outside. */
+    /* The box of a small image begins in it: of the border it leaves out what is outside. */
     place.box_y = PIECES == 1 && place.y == 0 ? 1 : 0;
     place.box_x = PIECES == 1 && place.x == 0 ? 1 : 0;
     return place;
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void neck_make_barriers(const struct neck_job 
     if (x >= 0 && x < barriers.x_stages) {
         convoy_barrier_make(barriers.x_full(x), 1 + (job.cluster > 1 ? CONVOY_COPY_TO_ALL_ARRIVES : 0));
         convoy_barrier_make(barriers.x_empty(x), job.cluster * WARPS / NECK_GROUPS);
-        convoy_barrier_expect(barriers.x_full(x), TILE::X_BYTES);
+        convoy_barrier_expect(barriers.x_full(x), job.box_bytes);
     }
     if (thread == 96) {
         for (int layer = 0; layer < 2; layer++)
@@ -136,14 +136,14 @@ static __device__ __forceinline__ void neck_fill_x(const struct neck_job &job, c
         char *to = shared + job.room.x + slot * TILE::X_STAGE;
         if (round > 0) { /* the slot's chunk before this one is there */
             convoy_barrier_wait(barriers.x_full(slot), (round - 1) % 2);
-            convoy_barrier_expect(barriers.x_full(slot), TILE::X_BYTES);
+            convoy_barrier_expect(barriers.x_full(slot), job.box_bytes);
         }
         if (slot % job.cluster != place.rank)
             continue;
         if (round > 0)
             convoy_barrier_wait(barriers.x_empty(slot), (round - 1) % 2);
         if (job.cluster > 1)
-            convoy_copy_patch_to_all(to, &job.x, chunk * NECK_CHUNK, x, y, place.n, TILE::X_BYTES,
+            convoy_copy_patch_to_all(to, &job.x, chunk * NECK_CHUNK, x, y, place.n, job.box_bytes,
                                      barriers.x_full(slot), job.cluster);
         else
             convoy_copy_patch(to, &job.x, chunk * NECK_CHUNK, x, y, place.n, barriers.x_full(slot));

@@ -159,8 +159,10 @@ static const struct convoy_bottleneck_kernel *estimated(const struct convoy_cuda
 {
     int count;
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count), *best = NULL;
+    if (shape->n > FEW_IMAGES)
+        return NULL;
     float least = convoy_cuda_estimate_layers(source, shape);
-    for (int i = 0; i < count && shape->n <= FEW_IMAGES; i++) {
+    for (int i = 0; i < count; i++) {
         if (!kernels[i]->takes(shape))
             continue;
         float us = kernels[i]->estimate_us(shape);
