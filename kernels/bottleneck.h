@@ -37,7 +37,8 @@ struct convoy_bottleneck_operands {
 
 /* One kernel; as struct convoy_conv_kernel where nothing else is said. */
 struct convoy_bottleneck_kernel {
-    const char *name; /* "nhwc_bottleneck:32": maps inside that a block makes */
+    const char *name; /* "nhwc_bottleneck:32x1": maps inside that a block makes, blocks that fit into a
+                         multiprocessor */
     bool (*takes)(const struct convoy_bottleneck_shape *shape);
     float (*estimate_us)(const struct convoy_bottleneck_shape *shape);
     size_t (*packed_bytes)(const struct convoy_bottleneck_shape *shape); /* depends on c and mid alone */

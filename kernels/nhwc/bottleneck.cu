@@ -162,7 +162,7 @@ static struct convoy_map_images neck_images(const struct convoy_bottleneck_shape
 }
 
 /* Everything that does not depend on operands. False: shared memory does not suffice. */
-template <int MAPS, int PIECES>
+template <int MAPS, int BLOCKS, int PIECES>
 static bool neck_describe(const struct convoy_bottleneck_shape *s, struct neck_job *job)
 {
     neck_count(s, MAPS, job);
@@ -177,15 +177,15 @@ static bool neck_describe(const struct convoy_bottleneck_shape *s, struct neck_j
     job->box_h = neck_box(s->h, PIECES == 1);
     job->box_w = neck_box(s->w, PIECES == 1);
     job->box_bytes = job->box_h * job->box_w * NECK_ROW_BYTES;
-    return neck_make_room<neck_tile<MAPS, PIECES>>(job, neck_patches(s) * job->cluster, &job->room);
+    return neck_make_room<neck_tile<MAPS, PIECES>, BLOCKS>(job, &job->room);
 }
 
-template <int MAPS, int PIECES>
+template <int MAPS, int BLOCKS, int PIECES>
 static cudaError_t neck_launch_pieces(const struct convoy_bottleneck_shape *s,
                                       const struct convoy_bottleneck_operands *operands, cudaStream_t stream)
 {
     struct neck_job job = {};
-    if (!neck_describe<MAPS, PIECES>(s, &job))
+    if (!neck_describe<MAPS, BLOCKS, PIECES>(s, &job))
         return cudaErrorInvalidValue;
     job.weights = static_cast<const char *>(operands->weights);
     job.overflow = operands->overflow;
@@ -208,20 +208,21 @@ static cudaError_t neck_launch_pieces(const struct convoy_bottleneck_shape *s,
                             (size_t)job.room.bytes, stream, job);
 }
 
-template <int MAPS>
+template <int MAPS, int BLOCKS>
 static cudaError_t neck_launch(const struct convoy_bottleneck_shape *s,
                                const struct convoy_bottleneck_operands *operands, cudaStream_t stream)
 {
-    return neck_is_small(s) ? neck_launch_pieces<MAPS, 1>(s, operands, stream)
-                            : neck_launch_pieces<MAPS, 2>(s, operands, stream);
+    return neck_is_small(s) ? neck_launch_pieces<MAPS, BLOCKS, 1>(s, operands, stream)
+                            : neck_launch_pieces<MAPS, BLOCKS, 2>(s, operands, stream);
 }
 
 /* ---- The list ---- */
 
 #define NECK_EXCHANGE_CYCLES 1500.0 /* of a layer's results in a cluster: made up */
+#define NECK_OTHER_CYCLES    100.0  /* made up */
 
 /* Cycles of a block: what it multiplies or what it copies, whichever is longer, and what it waits for. */
-template <int MAPS> static float neck_estimate(const struct convoy_bottleneck_shape *s)
+template <int MAPS, int BLOCKS> static float neck_estimate(const struct convoy_bottleneck_shape *s)
 {
     using tile = neck_tile<MAPS, 1>;
     struct neck_job job = {};
@@ -233,7 +234,12 @@ template <int MAPS> static float neck_estimate(const struct convoy_bottleneck_sh
     double copies = ((double)job.stages * tile::STAGE + (double)job.x_chunks * pieces * NECK_PANEL_BYTES) /
                     (2 * NHWC_L2_BYTES); /* few blocks ask at a time */
     double cycles = NHWC_START_CYCLES + (products > copies ? products : copies) + 2 * NECK_EXCHANGE_CYCLES;
-    int64_t turns = convoy_div_up(neck_patches(s) * job.cluster, CONVOY_ESTIMATE_SMS);
+    int64_t blocks = neck_patches(s) * job.cluster, turns = convoy_div_up(blocks, CONVOY_ESTIMATE_SMS);
+    /* Which is better is a guess: the next kernel's blocks find other multiprocessors where these are half of
+     * them. */
+    if ((BLOCKS == 2) != (2 * blocks > CONVOY_ESTIMATE_SMS))
+        cycles += NECK_OTHER_CYCLES;
+
     double bytes = 2.0 * (2.0 * s->n * s->h * s->w * s->c + (double)s->mid * (2.0 * s->c + 9.0 * s->mid));
     return nhwc_estimate(cycles * (double)turns, bytes / CONVOY_ESTIMATE_BYTES_PER_US);
 }
@@ -279,25 +285,28 @@ template <int MAPS> static bool neck_cluster_runs(int cluster)
     return true;
 }
 
-template <int MAPS> static bool neck_takes(const struct convoy_bottleneck_shape *s)
+template <int MAPS, int BLOCKS> static bool neck_takes(const struct convoy_bottleneck_shape *s)
 {
     struct neck_job job = {};
     if (s->n <= 0 || s->x_pixel % 8 != 0 || s->y_pixel % 8 != 0 || neck_patches(s) > INT32_MAX / 64 ||
         !convoy_has_wgmma())
         return false;
     neck_count(s, MAPS, &job);
-    bool fits = neck_is_small(s) ? neck_describe<MAPS, 1>(s, &job) : neck_describe<MAPS, 2>(s, &job);
+    bool fits =
+        neck_is_small(s) ? neck_describe<MAPS, BLOCKS, 1>(s, &job) : neck_describe<MAPS, BLOCKS, 2>(s, &job);
     return fits && job.passes <= NECK_PASSES && neck_cluster_runs<MAPS>(job.cluster);
 }
 
-#define NECK(MAPS)                                                                                           \
+#define NECK(MAPS, BLOCKS)                                                                                   \
     {                                                                                                        \
-        "nhwc_bottleneck:" #MAPS, neck_takes<MAPS>, neck_estimate<MAPS>, neck_packed_bytes<MAPS>,            \
-            neck_pack<MAPS>, neck_launch<MAPS>                                                               \
+        "nhwc_bottleneck:" #MAPS "x" #BLOCKS, neck_takes<MAPS, BLOCKS>, neck_estimate<MAPS, BLOCKS>,         \
+            neck_packed_bytes<MAPS>, neck_pack<MAPS>, neck_launch<MAPS, BLOCKS>                              \
     }
 
-static const struct convoy_bottleneck_kernel necks[] = {NECK(16), NECK(32), NECK(64)};
-static const struct convoy_bottleneck_kernel *const list[] = {&necks[0], &necks[1], &necks[2]};
+static const struct convoy_bottleneck_kernel necks[] = {NECK(16, 1), NECK(16, 2), NECK(32, 1), NECK(32, 2),
+                                                        NECK(64, 1)};
+static const struct convoy_bottleneck_kernel *const list[] = {&necks[0], &necks[1], &necks[2], &necks[3],
+                                                              &necks[4]};
 
 const struct convoy_bottleneck_kernel *const *convoy_bottleneck_kernels(int *count)
 {

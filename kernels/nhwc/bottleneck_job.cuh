@@ -21,10 +21,11 @@
 #define NECK_PASSES      4                     /* most passes over the last layer's maps */
 #define NECK_X_STAGES    8                     /* most chunks of x at a time */
 #define NECK_W_STAGES    48                    /* most stages of weights */
-#define NECK_LEAST       3                     /* stages of weights */
-#define NECK_BARRIERS    1024                  /* bytes */
-#define NECK_SHARED_MAX  (227 << 10)           /* bytes of a block's shared memory */
-#define NECK_SHARED_HALF (113 << 10)           /* of which two fit into a multiprocessor */
+#define NECK_X_LEAST     4 /* of those that are used again: a group gives one back behind its next chunk */
+#define NECK_W_LEAST     3
+#define NECK_BARRIERS    1024        /* bytes */
+#define NECK_SHARED_MAX  (227 << 10) /* bytes of a block's shared memory */
+#define NECK_SHARED_HALF (113 << 10) /* of which two fit into a multiprocessor */
 
 /* MAPS: of the layers inside, that a block makes. PIECES: of 64 pixels each, that the first layer computes: 1
  * where a patch with its border has no more than 8 x 8 pixels in the image, else 2. */
@@ -159,21 +160,16 @@ static inline bool neck_place(const struct neck_job *job, int x_stages, int limi
     room->bias = room->weights + room->w_stages * TILE::STAGE;
     room->barriers = room->bias + bias;
     room->bytes = room->barriers + NECK_BARRIERS + 1024;
-    return rest > 0 && room->w_stages >= neck_least(NECK_LEAST, job->stages);
+    return rest > 0 && room->w_stages >= neck_least(NECK_W_LEAST, job->stages);
 }
 
-/* A block that has a multiprocessor for itself has as many weights there as fit, before the kernel before it
- * ends; where all multiprocessors are used, two blocks of one, so that the next kernel's come while this
- * one's end. */
-template <typename TILE>
-static inline bool neck_make_room(const struct neck_job *job, int64_t blocks, struct neck_room *room)
+/* With a multiprocessor for itself a block has more weights there before the kernel before it ends, and more
+ * of x at a time; where two fit into one, the next kernel's weights come while this one's blocks end. */
+template <typename TILE, int BLOCKS>
+static inline bool neck_make_room(const struct neck_job *job, struct neck_room *room)
 {
-    if (2 * blocks > CONVOY_ESTIMATE_SMS)
-        for (int x_stages = NECK_X_STAGES; x_stages > 2; x_stages -= 2)
-            if (neck_place<TILE>(job, x_stages, NECK_SHARED_HALF, room))
-                return true;
-    for (int x_stages = NECK_X_STAGES; x_stages > 0; x_stages -= 2)
-        if (neck_place<TILE>(job, x_stages, NECK_SHARED_MAX, room))
+    for (int x_stages = NECK_X_STAGES; x_stages >= NECK_X_LEAST; x_stages -= NECK_GROUPS)
+        if (neck_place<TILE>(job, x_stages, BLOCKS == 1 ? NECK_SHARED_MAX : NECK_SHARED_HALF, room))
             return true;
     return false;
 }

@@ -201,12 +201,12 @@ Test(cuda_bottleneck, times_without_bottlenecks_are_kept)
 
 Test(cuda_bottleneck, the_environment_says_which_way)
 {
-    static const char *const kernels[] = {NAME "16", NAME "32", NAME "64"};
+    static const char *const kernels[] = {NAME "16x1", NAME "16x2", NAME "32x1", NAME "32x2", NAME "64x1"};
     setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
     setenv("CONVOY_BOTTLENECK", "layers", 1);
     cr_expect_eq(visit(PLAIN, 1, CONVOY_TUNING_OFF, NULL), 0);
     setenv("CONVOY_EMULATED_CLOCK", "kernels", 1);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
         struct convoy_net_info info;
         struct convoy_graph *graph = network(PLAIN);
         setenv("CONVOY_BOTTLENECK", kernels[i], 1);
