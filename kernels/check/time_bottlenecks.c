@@ -214,7 +214,7 @@ static void time_size(int index, int n, int runs)
     memory.bias = convoy_check_device_copy(zeros, (size_t)c * sizeof *zeros);
     free(zeros);
     for (int i = 0; i < LAYERS; i++) {
-        memory.weight_bytes[i] = most * 2; /* of all three layers, filled up */
+        memory.weight_bytes[i] = (most * 2 + 1023) / 1024 * 1024; /* of all three layers, filled up */
         memory.weights[i] = halves(CHAIN * memory.weight_bytes[i]);
     }
     printf("%d images of %d x %d x %d, %d inside\n", n, c, side, side, mid);

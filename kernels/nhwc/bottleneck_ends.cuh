@@ -220,11 +220,11 @@ static __device__ __forceinline__ void neck_exchange(const struct neck_job &job,
 {
     convoy_wgmma_publish();
     neck_meet();
-    /* One thread of each warp: the copies begin side by side. */
-    for (int to = (int)threadIdx.x / 32; to < job.cluster; to += NECK_CONSUMERS / 32)
-        if (to != rank && threadIdx.x % 32 == 0)
-            convoy_copy_to_block(slab, bytes, arrived, to);
-
+    /* One thread of each warp: the copies begin side by side. Of a launch without clusters none comes to
+     * them: an H100 calls them an illegal instruction there, even where no thread copies. */
+    for (int i = 1 + (int)threadIdx.x / 32; i < job.cluster; i += NECK_CONSUMERS / 32)
+        if (threadIdx.x % 32 == 0)
+            convoy_copy_to_block(slab, bytes, arrived, (rank + i) % job.cluster);
     __syncwarp();
     convoy_barrier_wait(arrived, 0);
     __syncwarp();

@@ -79,12 +79,14 @@ static __device__ __forceinline__ void neck_make_barriers(const struct neck_job 
         convoy_barrier_make(barriers.w_full(thread), 1);
         convoy_barrier_make(barriers.w_empty(thread), WARPS);
     }
-    /* What comes first is expected now. */
-    if (x >= 0 && x < barriers.x_stages) {
+    bool is_x = x >= 0 && x < barriers.x_stages;
+    if (is_x) {
         convoy_barrier_make(barriers.x_full(x), 1 + (job.cluster > 1 ? CONVOY_COPY_TO_ALL_ARRIVES : 0));
         convoy_barrier_make(barriers.x_empty(x), job.cluster * WARPS / NECK_GROUPS);
-        convoy_barrier_expect(barriers.x_full(x), job.box_bytes);
     }
+    __syncwarp(); /* or racecheck takes neighbours for one */
+    if (is_x)     /* what comes first is expected now */
+        convoy_barrier_expect(barriers.x_full(x), job.box_bytes);
     if (thread == 96) {
         for (int layer = 0; layer < 2; layer++)
             convoy_barrier_make(barriers.arrived(layer), 1 + others);
