@@ -66,6 +66,15 @@ static __device__ __forceinline__ void convoy_cluster_arrive(void)
 #endif
 }
 
+/* convoy_cluster_arrive() of threads that have nothing to show to others: the blocks only wait for each other
+ * before they end. */
+static __device__ __forceinline__ void convoy_cluster_leave(void)
+{
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+
 static __device__ __forceinline__ void convoy_cluster_wait(void)
 {
 #ifndef __CUDACC__

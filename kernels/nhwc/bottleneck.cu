@@ -50,8 +50,9 @@ static __device__ __forceinline__ void neck_multiply(const struct neck_job &job,
     struct neck_turn turn = {0, 0};
     {
         float sum[PIECES][tile::NT][4] = {}, mine[PIECES * HALF][4];
+        convoy_wait_for_previous(); /* x does not come earlier; and this thread tells of what fp16 does not
+                                       hold */
         neck_first<tile, PIECES>(job, shared, barriers, group, turn, sum);
-        convoy_wait_for_previous(); /* this thread may say what fp16 does not hold */
         neck_add_groups<PIECES, tile::NT>(shared + job.room.x, group, sum, mine);
         neck_add_bias<HALF>(bias, mine);
         nhwc_activate_all(job.act[0], mine);
@@ -71,7 +72,7 @@ static __device__ __forceinline__ void neck_multiply(const struct neck_job &job,
     }
     neck_exchange(job, mid_slab, tile::MID_SLAB, place.rank, barriers.arrived(1));
     if (job.cluster > 1)
-        convoy_cluster_arrive(); /* all that others send is here */
+        convoy_cluster_leave(); /* all that others send is here */
     for (int pass = 0; pass < job.passes; pass++) {
         float sum[tile::OUT_NT][4] = {};
         neck_third<tile>(job, shared, barriers, group, turn, sum);
@@ -131,13 +132,16 @@ static __global__ void __launch_bounds__(NECK_THREADS, MAPS <= 32 ? 2 : 1)
         if (weights)
             neck_fill_weights<tile>(job, shared, barriers, place.rank, barriers.w_stages, job.stages);
         if (threadIdx.x == NECK_CONSUMERS + 32) {
+            convoy_prefetch_map(&job.x);
+            convoy_prefetch_map(&job.residual);
+            convoy_prefetch_map(&job.y);
             convoy_wait_for_previous();
             neck_fill_x<tile>(job, shared, barriers, place);
             neck_fill_residual<tile>(job, results, barriers, place);
         }
         __syncwarp();
         if (job.cluster > 1)
-            convoy_cluster_arrive();
+            convoy_cluster_leave();
     }
     __syncwarp();
     if (job.cluster > 1)

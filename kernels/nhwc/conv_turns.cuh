@@ -70,6 +70,7 @@ static __device__ __forceinline__ void nhwc_fill_turns(const struct nhwc_job &jo
 {
     const nhwc_turns_order<TILE, CLUSTER> order(job);
     int turn = 0, tile = 0, ahead = 0;
+    convoy_prefetch_map(&job.x);
     /* Weights do not depend on the kernel before this one. */
     int most = job.chunks < STAGES ? job.chunks : STAGES;
     for (; order.first < order.end && ahead < most; ahead++)

@@ -157,6 +157,7 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
                                                  const BARRIERS &barriers)
 {
     int turn = 0, number = 0, ahead = 0;
+    convoy_prefetch_map(&job.x);
     /* Weights do not depend on the kernel before this one. */
     int most = job.chunks < STAGES ? job.chunks : STAGES;
     for (; (int)blockIdx.x < job.tiles && ahead < most; ahead++)
