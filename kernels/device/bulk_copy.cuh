@@ -62,6 +62,14 @@ static __device__ __forceinline__ void convoy_prefetch_bulk(const void *global, 
                                   : "memory");)
 }
 
+/* Brings the 32 bytes around it into the multiprocessor's L1 cache. Of constants alone: that cache does not
+ * see what other multiprocessors write. */
+static __device__ __forceinline__ void convoy_prefetch_constant(const float *global)
+{
+    CONVOY_SM90_CODE(asm volatile("{.reg .f32 unused;\n\t"
+                                  "ld.global.nc.f32 unused, [%0];}" ::"l"(global));)
+}
+
 /* By some of the threads that call it, without a branch: over one the compiler keeps no products of
  * warpgroups in flight. */
 static __device__ __forceinline__ void convoy_barrier_arrive_if(bool mine, uint64_t *barrier)
@@ -95,6 +103,10 @@ static inline void convoy_barrier_arrive_if(bool mine, uint64_t *barrier)
 }
 
 static inline void convoy_prefetch_bulk(const void *, int)
+{
+}
+
+static inline void convoy_prefetch_constant(const float *)
 {
 }
 

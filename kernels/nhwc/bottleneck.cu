@@ -58,7 +58,8 @@ static __device__ __forceinline__ void neck_multiply(const struct neck_job &job,
         nhwc_activate_all(job.act[0], mine);
         neck_put_first<tile, PIECES>(job, slab, place, group, mine);
     }
-    neck_exchange(job, slab, tile::SLAB, place.rank, barriers.arrived(0));
+    neck_exchange(job, slab + (place.box_y * NECK_PITCH + place.box_x) * tile::ROW_BYTES,
+                  neck_first_rows(job) * tile::ROW_BYTES, place.rank, barriers.arrived(0));
     {
         float sum[1][tile::NT][4] = {}, mine[HALF][4];
         neck_second<tile>(job, shared, barriers, group, turn, sum[0]);
@@ -70,7 +71,7 @@ static __device__ __forceinline__ void neck_multiply(const struct neck_job &job,
         nhwc_activate_all(job.act[1], mine);
         neck_put_second<tile>(job, mid_slab, place, group, mine);
     }
-    neck_exchange(job, mid_slab, tile::MID_SLAB, place.rank, barriers.arrived(1));
+    neck_exchange(job, mid_slab, neck_second_rows(job) * tile::ROW_BYTES, place.rank, barriers.arrived(1));
     if (job.cluster > 1)
         convoy_cluster_leave(); /* all that others send is here */
     for (int pass = 0; pass < job.passes; pass++) {
@@ -111,6 +112,8 @@ static __global__ void __launch_bounds__(NECK_THREADS, MAPS <= 32 ? 2 : 1)
     bool weights = warp == NECK_CONSUMERS / 32 && threadIdx.x % 32 == 0;
     convoy_let_next_begin();
     neck_make_barriers<tile>(job, barriers);
+    if (PIECES == 1 && warp < NECK_CONSUMERS / 32)
+        neck_clear<tile>(job, shared);
     __syncthreads();
     if (job.cluster > 1)
         convoy_cluster_arrive(); /* this block has begun, and its barriers are there */
@@ -119,7 +122,6 @@ static __global__ void __launch_bounds__(NECK_THREADS, MAPS <= 32 ? 2 : 1)
         neck_fill_weights<tile>(job, shared, barriers, place.rank, 0, barriers.w_stages);
         neck_prefetch_weights<tile>(job, barriers.w_stages, place.rank);
     } else if (warp < NECK_CONSUMERS / 32) {
-        neck_clear<tile>(shared + place.rank * tile::SLAB);
         neck_copy_bias<tile>(job, reinterpret_cast<float *>(shared + job.room.bias), place.rank);
     }
     __syncwarp();

@@ -26,11 +26,14 @@ static __device__ __forceinline__ void neck_copy_bias(const struct neck_job &job
     }
 }
 
-/* Zeros where this block's maps of the first layer will lie: the border that no pixel is computed for. */
-template <typename TILE> static __device__ __forceinline__ void neck_clear(char *slab)
+/* Zeros where the first layer's results of all blocks will lie: the border that no pixel is computed for.
+ * Only what is computed is sent. Before the blocks have met. */
+template <typename TILE>
+static __device__ __forceinline__ void neck_clear(const struct neck_job &job, char *slabs)
 {
-    for (int i = (int)threadIdx.x; i < TILE::SLAB / 16; i += NECK_CONSUMERS)
-        reinterpret_cast<uint4 *>(slab)[i] = make_uint4(0, 0, 0, 0);
+    for (int i = (int)threadIdx.x; i < job.cluster * TILE::SLAB / 16; i += NECK_CONSUMERS)
+        reinterpret_cast<uint4 *>(slabs)[i] = make_uint4(0, 0, 0, 0);
+    convoy_wgmma_publish();
 }
 
 /* Adds the sums of both groups: each keeps half of the maps, `mine`. All have read their matrices then. */
@@ -214,8 +217,9 @@ static __device__ __forceinline__ void neck_put_results(const struct neck_job &j
     neck_tell(job, 2, over, place.n);
 }
 
-/* Sends this block's slab, which all its threads have written, to the others, and waits for theirs. */
-static __device__ __forceinline__ void neck_exchange(const struct neck_job &job, char *slab, int bytes,
+/* Sends rows of this block's slab, which all its threads have written, to the others, and waits for theirs.
+ */
+static __device__ __forceinline__ void neck_exchange(const struct neck_job &job, const char *rows, int bytes,
                                                      int rank, uint64_t *arrived)
 {
     convoy_wgmma_publish();
@@ -224,7 +228,7 @@ static __device__ __forceinline__ void neck_exchange(const struct neck_job &job,
      * them: an H100 calls them an illegal instruction there, even where no thread copies. */
     for (int i = 1 + (int)threadIdx.x / 32; i < job.cluster; i += NECK_CONSUMERS / 32)
         if (threadIdx.x % 32 == 0)
-            convoy_copy_to_block(slab, bytes, arrived, (rank + i) % job.cluster);
+            convoy_copy_to_block(rows, bytes, arrived, (rank + i) % job.cluster);
     __syncwarp();
     convoy_barrier_wait(arrived, 0);
     __syncwarp();

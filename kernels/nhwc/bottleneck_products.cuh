@@ -68,6 +68,18 @@ struct neck_barriers {
 static_assert((2 * NECK_X_STAGES + 2 * NECK_W_STAGES + 4) * (int)sizeof(uint64_t) <= NECK_BARRIERS,
               "there is room for the barriers");
 
+/* Rows of a slab of the first layer from the first one that is computed to the last, and of the second one's.
+ */
+static __device__ __forceinline__ int neck_first_rows(const struct neck_job &job)
+{
+    return (job.box_h - 1) * NECK_PITCH + job.box_w;
+}
+
+static __device__ __forceinline__ int neck_second_rows(const struct neck_job &job)
+{
+    return (job.side_y - 1) * NECK_SIDE + job.side_x;
+}
+
 /* By all threads, before a barrier of the block: each makes some, since there may be a hundred. */
 template <typename TILE>
 static __device__ __forceinline__ void neck_make_barriers(const struct neck_job &job,
@@ -90,8 +102,10 @@ static __device__ __forceinline__ void neck_make_barriers(const struct neck_job 
     if (thread == 96) {
         for (int layer = 0; layer < 2; layer++)
             convoy_barrier_make(barriers.arrived(layer), 1 + others);
-        convoy_barrier_expect(barriers.arrived(0), (job.cluster - 1) * TILE::SLAB);
-        convoy_barrier_expect(barriers.arrived(1), (job.cluster - 1) * TILE::MID_SLAB);
+        convoy_barrier_expect(barriers.arrived(0),
+                              (job.cluster - 1) * neck_first_rows(job) * TILE::ROW_BYTES);
+        convoy_barrier_expect(barriers.arrived(1),
+                              (job.cluster - 1) * neck_second_rows(job) * TILE::ROW_BYTES);
         convoy_barrier_make(barriers.results_free(), WARPS);
         convoy_barrier_make(barriers.results_full(), 1);
     }

@@ -182,6 +182,7 @@ static __global__ void __launch_bounds__(nhwc_patch_tile::THREADS, 1)
     if (group == PATCH_GROUPS) {
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_patch_fill(job, shared, barriers, column, first, step);
+        nhwc_fetch_bias<tile::N>(job, column);
         return;
     }
     int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;

@@ -187,6 +187,19 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
     }
 }
 
+/* Brings the biases of a tile, N maps from `column` on, into the L1 cache while the products run, so that the
+ * tile's end does not wait for them; by a warp that has nothing else to do. */
+template <int N>
+static __device__ __forceinline__ void nhwc_fetch_bias(const struct nhwc_job &job, int column)
+{
+    constexpr int SECTOR = 32 / (int)sizeof(float);
+    int end = column + N < job.k ? column + N : job.k;
+    if (job.bias == nullptr || threadIdx.x % CONVOY_WARPGROUP / 32 != 1)
+        return;
+    for (int k = column + (int)threadIdx.x % 32 * SECTOR; k < end; k += 32 * SECTOR)
+        convoy_prefetch_constant(job.bias + k);
+}
+
 /* Adds the bias of column first + e to sum[j][..]; columns that are no map get none. */
 template <int NT>
 static __device__ __forceinline__ void nhwc_add_bias(const struct nhwc_job &job, int first,
@@ -334,6 +347,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
             convoy_registers_leave<24>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill<tile, barriers_of, GROUPS, ROWS, STAGES, DEPTH>(job, shared, barriers);
+        nhwc_fetch_bias<tile::N>(job, (int)blockIdx.x % job.tiles_n * tile::N);
         return;
     }
     if constexpr (BLOCKS == 1)
