@@ -157,12 +157,15 @@ static float time_layers(struct layers *layers, int runs)
     for (int layer = 0; layer < LAYERS; layer++) {
         const struct convoy_conv_kernel *best = NULL;
         float least = 0;
+        float estimate = 0;
         layers->first = layers->last = layer;
         for (int i = 0; i < count; i++) {
             if (!kernels[i]->nhwc || !kernels[i]->takes(&layers->shapes[layer]) ||
                 kernels[i]->scratch_bytes(&layers->shapes[layer]) > 0)
                 continue;
             layers->kernels[layer] = kernels[i];
+            float guess = kernels[i]->estimate_us(&layers->shapes[layer]);
+            estimate = estimate == 0 || guess < estimate ? guess : estimate;
             float us = time_chain(&chain, runs);
             if (us > 0 && (best == NULL || us < least)) {
                 best = kernels[i];
@@ -172,7 +175,7 @@ static float time_layers(struct layers *layers, int runs)
         if (best == NULL)
             check_die("--bottlenecks: no kernel takes layer %d in 16 bits; see --list", layer);
         layers->kernels[layer] = best;
-        printf("  %-24s %8.2f us\n", best->name, (double)least);
+        printf("  %-24s %8.2f us, least estimate %.2f\n", best->name, (double)least, (double)estimate);
     }
     layers->first = 0;
     layers->last = LAYERS - 1;

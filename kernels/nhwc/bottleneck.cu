@@ -25,8 +25,9 @@
  * patches of up to 7 x 7 (or one of 8 x 8) need no more than 8 x 8 pixels of it, one piece is enough, and no
  * pixel outside of the image is read: all 49 of 7 x 7.
  *
- * Predicted by the estimate below, not measured: 7.5, 8, 9 and 16 us for resnet50's four sizes with one
- * image, 117 us for its twelve, where three layers take 16 each (the network's 295 us over 55 launches). */
+ * Predicted for resnet50's four sizes with one image: 7.5, 8, 9 and 16 us. Measured on an
+ * H100: 8.3, 10.0, 12.9 and 25.6, where its three layers take 12.0, 13.9, 14.8 and 16.5 (docs/kernels.md says
+ * where the time goes). */
 #include "kernels/bottleneck.h"
 
 #include "kernels/nhwc/bottleneck_ends.cuh"
@@ -224,30 +225,42 @@ static cudaError_t neck_launch(const struct convoy_bottleneck_shape *s,
 
 /* ---- The list ---- */
 
-#define NECK_EXCHANGE_CYCLES 1500.0 /* of a layer's results in a cluster: made up */
-#define NECK_OTHER_CYCLES    100.0  /* made up */
+/* From times of resnet50's four sizes with 1 and 8 images on an H100 (convoy-kernels --bottlenecks): of 32
+ * times 26 are within 20 % of the estimate, and all between 0.7 and 1.3 of it. NECK_START_CYCLES is from the
+ * end of the kernel before to the end of this one, without what its stages of weights take: at least
+ * NECK_TURN_CYCLES each, whatever they multiply, or as long as they need to come at NECK_STAGE_BYTES a cycle,
+ * of which all blocks together get NECK_STAGES_BYTES. A cluster of blocks lies in one processing cluster of
+ * NECK_GPC multiprocessors. */
+#define NECK_START_CYCLES 10500.0
+#define NECK_TURN_CYCLES  340.0
+#define NECK_STAGE_BYTES  28.0
+#define NECK_STAGES_BYTES 2000.0
+#define NECK_GPC          18
 
-/* Cycles of a block: what it multiplies or what it copies, whichever is longer, and what it waits for. */
+/* Clusters that run at a time, of an H100. */
+static inline int neck_clusters_at_a_time(int cluster, int blocks)
+{
+    int whole = CONVOY_ESTIMATE_SMS / NECK_GPC, rest = CONVOY_ESTIMATE_SMS % NECK_GPC;
+    return neck_most(1, whole * (NECK_GPC * blocks / cluster) + rest * blocks / cluster);
+}
+
+/* Cycles of a block, as often as blocks follow each other on a multiprocessor. */
 template <int MAPS, int BLOCKS> static float neck_estimate(const struct convoy_bottleneck_shape *s)
 {
-    using tile = neck_tile<MAPS, 1>;
+    constexpr int MOST = MAPS <= 32 ? 2 : 1; /* blocks for whose registers a multiprocessor has room */
     struct neck_job job = {};
-    neck_count(s, MAPS, &job);
-    int pieces = neck_is_small(s) ? 1 : 2;
-    double step = MAPS / 2.0 > 16 + MAPS / 4.0 ? MAPS / 2.0 : 16 + MAPS / 4.0; /* of 64 x 16 x MAPS */
-    double products = 4 * step * (job.x_chunks * pieces + job.chunks) +
-                      2.0 * tile::OUT_DEPTH / 16 * (16 + MAPS) * job.passes * job.depth_stages;
-    double copies = ((double)job.stages * tile::STAGE + (double)job.x_chunks * pieces * NECK_PANEL_BYTES) /
-                    (2 * NHWC_L2_BYTES); /* few blocks ask at a time */
-    double cycles = NHWC_START_CYCLES + (products > copies ? products : copies) + 2 * NECK_EXCHANGE_CYCLES;
-    int64_t blocks = neck_patches(s) * job.cluster, turns = convoy_div_up(blocks, CONVOY_ESTIMATE_SMS);
-    /* Which is better is a guess: the next kernel's blocks find other multiprocessors where these are half of
-     * them. */
-    if ((BLOCKS == 2) != (2 * blocks > CONVOY_ESTIMATE_SMS))
-        cycles += NECK_OTHER_CYCLES;
-
-    double bytes = 2.0 * (2.0 * s->n * s->h * s->w * s->c + (double)s->mid * (2.0 * s->c + 9.0 * s->mid));
-    return nhwc_estimate(cycles * (double)turns, bytes / CONVOY_ESTIMATE_BYTES_PER_US);
+    if (neck_is_small(s))
+        (void)neck_describe<MAPS, BLOCKS, 1>(s, &job); /* it fits: the kernel takes the shape */
+    else
+        (void)neck_describe<MAPS, BLOCKS, 2>(s, &job);
+    int blocks = neck_least(MOST, (NECK_SHARED_MAX + 1024) / (job.room.bytes + 1024));
+    int at_a_time = neck_clusters_at_a_time(job.cluster, blocks);
+    int64_t clusters = neck_patches(s), turns = convoy_div_up(clusters, at_a_time);
+    int64_t asking = (clusters < at_a_time ? clusters : at_a_time) * job.cluster;
+    double bytes = NECK_STAGES_BYTES / (double)asking;
+    double stage = neck_tile<MAPS, 1>::STAGE / (bytes < NECK_STAGE_BYTES ? bytes : NECK_STAGE_BYTES);
+    double cycles = NECK_START_CYCLES + job.stages * (stage > NECK_TURN_CYCLES ? stage : NECK_TURN_CYCLES);
+    return (float)(cycles * (double)turns / NHWC_CYCLES_PER_US);
 }
 
 /* Can the device run such clusters? More than 8 blocks are not what every chip has room for. */
