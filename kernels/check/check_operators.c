@@ -456,7 +456,8 @@ static const struct {
                  {"gather", convoy_check_gather},
                  {"patches", convoy_check_patches},
                  {"attention", convoy_check_attention},
-                 {"nhwc_normalize", convoy_check_nhwc_normalize}};
+                 {"nhwc_normalize", convoy_check_nhwc_normalize},
+                 {"bottleneck", convoy_check_bottleneck}};
 
 bool convoy_check_has_operator(const char *name)
 {
@@ -473,7 +474,7 @@ int convoy_check_operators(uint64_t seed, int cases, const char *only)
         struct convoy_check check = {.random = seed + 100 + i};
         if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
             ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather ||
-              operators[i].check == convoy_check_patches ||
+              operators[i].check == convoy_check_patches || operators[i].check == convoy_check_bottleneck ||
               operators[i].check == convoy_check_nhwc_normalize) &&
              !convoy_nhwc_here()))
             continue;

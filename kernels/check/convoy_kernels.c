@@ -4,6 +4,7 @@
 #include "kernels/check/check_fused.h"
 #include "kernels/check/check_nhwc.h"
 #include "kernels/check/check_operators.h"
+#include "kernels/check/time_bottlenecks.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static const char help[] =
     "usage: convoy-kernels --list | --conv SIZES [options] | --table [options] | --networks [options] | "
-    "--check [options]\n"
+    "--bottlenecks [options] | --check [options]\n"
     "\n"
     "Runs convoyd's convolution kernels on random input, compares their answers with a float64 reference "
     "computed on\n"
@@ -27,6 +28,9 @@ static const char help[] =
     "the reports' table\n"
     "  --networks        the networks that ship, whole and without their dense layers, on every kernel of "
     "whole_net that takes them\n"
+    "  --bottlenecks     resnet50's four bottlenecks with one image and with eight (--batches: others): "
+    "their three "
+    "layers on the fastest kernels, and as a whole; times alone\n"
     "  --check           some hundred awkward small shapes over every kernel that takes them; exits 1 if one "
     "is wrong\n"
     "\n"
@@ -43,7 +47,7 @@ static const char help[] =
     "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default; of "
     "--check also gemm, whole_net and the operators that it prints\n"
     "  --runs N          timed runs, of which the median is printed (default 30; 0 times nothing)\n"
-    "  --batches A,B,..  images of --table and --networks, instead of 100,1000,10000\n"
+    "  --batches A,B,..  images of --table, --networks and --bottlenecks, instead of 100,1000,10000 (1,8)\n"
     "  --cudnn PATH      the library beside which --conv and --table run (default libcudnn.so.9, if it is "
     "there; "
     "none: without)\n"
@@ -64,7 +68,7 @@ static const char help[] =
     "  convoy-kernels --conv 256,64,56,56,64,3,3,1,1 --bias --act relu --kernel fused_gemm\n";
 
 struct options {
-    enum { NOTHING, LIST, CONV, TABLE, CHECK, NETWORKS } what;
+    enum { NOTHING, LIST, CONV, TABLE, CHECK, NETWORKS, BOTTLENECKS } what;
     struct check_case which;
     const char *kernel, *cudnn;
     int runs, shapes, device, batches[8], batch_count;
@@ -166,6 +170,7 @@ static void read_options(int argc, char **argv, struct options *options)
         PLAIN_TABLE,
         PLAIN_CHECK,
         PLAIN_NETWORKS,
+        PLAIN_BOTTLENECKS,
         BIAS,
         RESIDUAL,
         IN_PLACE,
@@ -189,6 +194,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"table", no_argument, NULL, PLAIN_TABLE},
         {"check", no_argument, NULL, PLAIN_CHECK},
         {"networks", no_argument, NULL, PLAIN_NETWORKS},
+        {"bottlenecks", no_argument, NULL, PLAIN_BOTTLENECKS},
         {"bias", no_argument, NULL, BIAS},
         {"residual", no_argument, NULL, RESIDUAL},
         {"in-place", no_argument, NULL, IN_PLACE},
@@ -227,6 +233,9 @@ static void read_options(int argc, char **argv, struct options *options)
             break;
         case PLAIN_NETWORKS:
             options->what = NETWORKS;
+            break;
+        case PLAIN_BOTTLENECKS:
+            options->what = BOTTLENECKS;
             break;
         case BIAS:
             rest.bias = true;
@@ -403,6 +412,15 @@ static int check_all(const struct options *options)
     return failures;
 }
 
+/* Where --batches says nothing. */
+static void default_batches(struct options *options)
+{
+    static const int many[] = {100, 1000, 10000}, few[] = {1, 8};
+    bool takes_few = options->what == BOTTLENECKS;
+    options->batch_count = takes_few ? 2 : 3;
+    memcpy(options->batches, takes_few ? few : many, (size_t)options->batch_count * sizeof(int));
+}
+
 int main(int argc, char **argv)
 {
     struct timespec now;
@@ -414,8 +432,6 @@ int main(int argc, char **argv)
         .cudnn = "libcudnn.so.9",
         .runs = 30,
         .shapes = 300,
-        .batches = {100, 1000, 10000},
-        .batch_count = 3,
         .seed = (uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec,
     };
     read_options(argc, argv, &options);
@@ -428,6 +444,12 @@ int main(int argc, char **argv)
         return 0;
     }
     open_device(options.device);
+    if (options.batch_count == 0)
+        default_batches(&options);
+    if (options.what == BOTTLENECKS) {
+        time_bottlenecks(options.runs, options.batches, options.batch_count);
+        return 0;
+    }
     if (options.what == CHECK)
         return check_all(&options) ? 1 : 0;
     if (options.what == NETWORKS)

@@ -55,6 +55,21 @@ static __device__ __forceinline__ void convoy_copy_bulk(void *shared, const void
             : "memory");)
 }
 
+/* Brings bytes into the L2 cache, without anything that tells when they are there; all multiples of 16. */
+static __device__ __forceinline__ void convoy_prefetch_bulk(const void *global, int bytes)
+{
+    CONVOY_SM90_CODE(asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes)
+                                  : "memory");)
+}
+
+/* Brings the 32 bytes around it into the multiprocessor's L1 cache. Of constants alone: that cache does not
+ * see what other multiprocessors write. */
+static __device__ __forceinline__ void convoy_prefetch_constant(const float *global)
+{
+    CONVOY_SM90_CODE(asm volatile("{.reg .f32 unused;\n\t"
+                                  "ld.global.nc.f32 unused, [%0];}" ::"l"(global));)
+}
+
 /* By some of the threads that call it, without a branch: over one the compiler keeps no products of
  * warpgroups in flight. */
 static __device__ __forceinline__ void convoy_barrier_arrive_if(bool mine, uint64_t *barrier)
@@ -85,6 +100,14 @@ static inline void convoy_barrier_arrive_if(bool mine, uint64_t *barrier)
 {
     if (mine)
         convoy_emulated_barrier_arrive(barrier);
+}
+
+static inline void convoy_prefetch_bulk(const void *, int)
+{
+}
+
+static inline void convoy_prefetch_constant(const float *)
+{
 }
 
 static inline void convoy_copy_bulk(void *shared, const void *global, int bytes, uint64_t *barrier)

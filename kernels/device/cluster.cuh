@@ -56,6 +56,34 @@ static __device__ __forceinline__ void convoy_cluster_sync(void)
 #endif
 }
 
+/* convoy_cluster_sync() in two halves: a thread says that it is there, and waits later, so that it need not
+ * stand still for the others meanwhile. Only what was before the first half is seen by the others after the
+ * second one. All threads call both, once each. The emulation does all in the second half. */
+static __device__ __forceinline__ void convoy_cluster_arrive(void)
+{
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+
+/* convoy_cluster_arrive() of threads that have nothing to show to others: the blocks only wait for each other
+ * before they end. */
+static __device__ __forceinline__ void convoy_cluster_leave(void)
+{
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void convoy_cluster_wait(void)
+{
+#ifndef __CUDACC__
+    convoy_emulated_cluster_sync();
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
 /* The address in the cluster's shared memory of what lies at `at` in block rank's. */
 static __device__ __forceinline__ unsigned convoy_cluster_address(const void *at, int rank)

@@ -40,6 +40,12 @@ static __host__ __device__ __forceinline__ int convoy_swizzled_cell(int row, int
 #define CONVOY_SM90_CODE(code)
 #endif
 
+/* Brings a tensor map to where the engine looks for it, so that the first copy does not wait for it. */
+static __device__ __forceinline__ void convoy_prefetch_map(const CUtensorMap *map)
+{
+    CONVOY_SM90_CODE(asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");)
+}
+
 /* A box of a matrix: from column and row on. The caller tells the barrier of the bytes. */
 static __device__ __forceinline__ void convoy_copy_box(void *shared, const CUtensorMap *map, int column,
                                                        int row, uint64_t *barrier)
@@ -136,6 +142,10 @@ template <int GROUPS> static __device__ __forceinline__ void convoy_store_wait(v
 #undef CONVOY_SM90_CODE
 
 #else
+
+static inline void convoy_prefetch_map(const CUtensorMap *)
+{
+}
 
 static inline void convoy_copy_box(void *shared, const CUtensorMap *map, int column, int row, uint64_t *)
 {

@@ -98,6 +98,7 @@ static __device__ __forceinline__ void nhwc_fill_maps(const struct nhwc_job &job
                                                       const struct nhwc_maps_place &place, int share)
 {
     constexpr int STAGES = TILE::STAGES;
+    convoy_prefetch_map(&job.x);
     /* Weights do not depend on the kernel before this one. */
     for (int turn = 0; turn < place.count && turn < STAGES; turn++)
         nhwc_copy_maps<TILE>(job, shared + turn * TILE::STAGE_BYTES, place, share, place.begin + turn,
@@ -157,6 +158,39 @@ static __device__ __forceinline__ uint4 nhwc_residual_of(const struct nhwc_job &
     return *reinterpret_cast<const uint4 *>(job.added + m * job.added_pixel + n);
 }
 
+/* What a thread adds to the sums, loaded while these are made: the residual of its first output, and the bias
+ * of 8 maps, which are the same ones for all of its outputs. */
+struct nhwc_maps_addends {
+    uint4 residual;
+    float bias[NHWC_CELL];
+};
+
+/* The first output that a block stores: of its tile, or of its part where the cluster divides the reduction.
+ */
+template <typename TILE>
+static __device__ __forceinline__ int nhwc_first_of(const struct nhwc_maps_place &place, int split)
+{
+    return split > 1 ? place.rank * (TILE::OUTPUTS / split) : 0;
+}
+
+/* By every thread, which stores, too: so it waits for the kernel before. */
+template <typename TILE>
+static __device__ __forceinline__ struct nhwc_maps_addends
+nhwc_addends_of(const struct nhwc_job &job, const struct nhwc_maps_place &place, int split)
+{
+    constexpr int CELLS = TILE::MAPS / NHWC_CELL;
+    static_assert(TILE::THREADS % CELLS == 0, "a thread makes the same maps of all its outputs");
+    struct nhwc_maps_addends addends;
+    int i = (int)threadIdx.x, n = place.map + i % CELLS * NHWC_CELL;
+#pragma unroll
+    for (int e = 0; e < NHWC_CELL; e++)
+        addends.bias[e] = job.bias != nullptr && n + e < job.k ? __ldg(job.bias + n + e) : 0.0f;
+    convoy_wait_for_previous();
+    int m = place.output + nhwc_first_of<TILE>(place, split) + i / CELLS;
+    addends.residual = nhwc_residual_of(job, m, n);
+    return addends;
+}
+
 /* Adds 8 sums. In which order a thread loads the two halves depends on the lane, so that 8 lanes find them in
  * all banks. */
 static __device__ __forceinline__ void nhwc_add_sums(const float *from, int rank, bool local,
@@ -185,14 +219,14 @@ static __device__ __forceinline__ void nhwc_add_sums(const float *from, int rank
  */
 template <typename TILE>
 static __device__ __forceinline__ void nhwc_finish_maps(const struct nhwc_job &job, const float *sums,
-                                                        const struct nhwc_maps_place &place, int split)
+                                                        const struct nhwc_maps_place &place, int split,
+                                                        const struct nhwc_maps_addends &addends)
 {
     constexpr int CELLS = TILE::MAPS / NHWC_CELL;
-    int outputs = TILE::OUTPUTS / split, first = split > 1 ? place.rank * outputs : 0;
-    int i = (int)threadIdx.x;
-    uint4 added = nhwc_residual_of(job, place.output + first + i / CELLS, place.map + i % CELLS * NHWC_CELL);
+    int outputs = TILE::OUTPUTS / split, first = nhwc_first_of<TILE>(place, split);
+    uint4 added = addends.residual;
 #pragma unroll 1
-    for (; i < outputs * CELLS; i += TILE::THREADS) {
+    for (int i = (int)threadIdx.x; i < outputs * CELLS; i += TILE::THREADS) {
         int row = first + i / CELLS, cell = i % CELLS, next = i + TILE::THREADS;
         int m = place.output + row, n = place.map + cell * NHWC_CELL;
         const uint4 residual = added;
@@ -210,11 +244,8 @@ static __device__ __forceinline__ void nhwc_finish_maps(const struct nhwc_job &j
                 nhwc_add_sums(from, block, false, total);
         nhwc_unpack(residual, addend);
 #pragma unroll
-        for (int e = 0; e < NHWC_CELL; e++) {
-            if (job.bias != nullptr && n + e < job.k)
-                total[e] += __ldg(job.bias + n + e);
-            total[e] += addend[e];
-        }
+        for (int e = 0; e < NHWC_CELL; e++)
+            total[e] += addends.bias[e] + addend[e];
         nhwc_activate(job.act, total);
         nhwc_store_new(job.out + m * job.out_pixel + n, total, job.overflow, m / (job.oh * job.ow));
     }
@@ -260,14 +291,19 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
     __syncthreads();
     if (cluster.share * cluster.split > 1)
         convoy_cluster_sync(); /* all blocks have begun, and their barriers are there */
+    struct nhwc_maps_addends addends;
     if (group == GROUPS) {
         if constexpr (tile::TAKES)
             convoy_registers_leave<56>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill_maps<tile>(job, shared, barriers, place, cluster.share);
+        if constexpr (!tile::TAKES)
+            addends = nhwc_addends_of<tile>(job, place, cluster.split);
     } else {
         if constexpr (tile::TAKES)
             convoy_registers_take<224>();
+        if constexpr (!tile::TAKES) /* else they would be on the stack meanwhile */
+            addends = nhwc_addends_of<tile>(job, place, cluster.split);
         float sum[ROWS][NT][4] = {};
         int turn = 0;
 #pragma unroll 1
@@ -297,9 +333,10 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
         for (int i = 0; i < ROWS; i++)
             nhwc_put_maps<tile>(sums, (group * ROWS + i) * NHWC_PIECE, sum[i]);
     }
-    convoy_wait_for_previous(); /* every thread stores, and reads the residual */
+    if constexpr (tile::TAKES)
+        addends = nhwc_addends_of<tile>(job, place, cluster.split);
     nhwc_meet_maps(cluster.split);
-    nhwc_finish_maps<tile>(job, sums, place, cluster.split);
+    nhwc_finish_maps<tile>(job, sums, place, cluster.split, addends);
     nhwc_part_maps(cluster);
 }
 

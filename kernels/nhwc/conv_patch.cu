@@ -101,6 +101,7 @@ static __device__ __forceinline__ void nhwc_patch_fill(const struct nhwc_job &jo
 {
     using tile = nhwc_patch_tile;
     constexpr int PLACES = nhwc_patch_barriers::PLACES;
+    convoy_prefetch_map(&job.x);
     for (int tap = 0; tap < PATCH_TAPS * PATCH_TAPS; tap++)
         convoy_copy_row(shared + tap * tile::TAP_BYTES, nhwc_weights(job, tap, column, tile::ROW_BYTES),
                         tile::TAP_BYTES, barriers.weights());
@@ -181,6 +182,7 @@ static __global__ void __launch_bounds__(nhwc_patch_tile::THREADS, 1)
     if (group == PATCH_GROUPS) {
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_patch_fill(job, shared, barriers, column, first, step);
+        nhwc_fetch_bias<tile::N>(job, column);
         return;
     }
     int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;

@@ -80,6 +80,7 @@ static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job
                                                       const BARRIERS &barriers, int first, int column,
                                                       int begin, int count)
 {
+    convoy_prefetch_map(&job.x);
     for (int turn = 0; turn < count && turn < STAGES; turn++)
         convoy_copy_row(shared + turn * TILE::STAGE_BYTES + TILE::A_BYTES,
                         nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES), TILE::B_BYTES,

@@ -70,6 +70,7 @@ static __device__ __forceinline__ void nhwc_fill_turns(const struct nhwc_job &jo
 {
     const nhwc_turns_order<TILE, CLUSTER> order(job);
     int turn = 0, tile = 0, ahead = 0;
+    convoy_prefetch_map(&job.x);
     /* Weights do not depend on the kernel before this one. */
     int most = job.chunks < STAGES ? job.chunks : STAGES;
     for (; order.first < order.end && ahead < most; ahead++)
@@ -135,6 +136,8 @@ static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
         convoy_registers_leave<24>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill_turns<tile, barriers_of, ROWS, STAGES, DEPTH, BUFFERS, CLUSTER>(job, shared, barriers);
+        const nhwc_turns_order<tile, CLUSTER> order(job);
+        nhwc_fetch_bias<tile::N>(job, order.column(order.first));
         __syncwarp();
     } else {
         convoy_registers_take<240>();

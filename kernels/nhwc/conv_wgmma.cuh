@@ -157,6 +157,7 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
                                                  const BARRIERS &barriers)
 {
     int turn = 0, number = 0, ahead = 0;
+    convoy_prefetch_map(&job.x);
     /* Weights do not depend on the kernel before this one. */
     int most = job.chunks < STAGES ? job.chunks : STAGES;
     for (; (int)blockIdx.x < job.tiles && ahead < most; ahead++)
@@ -184,6 +185,19 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
             nhwc_copy_residual<TILE, ROWS, BUFFERS>(job, barriers, shared + TILE::RESULTS, group, number,
                                                     origin.m + group * ROWS * NHWC_PIECE, column);
     }
+}
+
+/* Brings the biases of a tile, N maps from `column` on, into the L1 cache while the products run, so that the
+ * tile's end does not wait for them; by a warp that has nothing else to do. */
+template <int N>
+static __device__ __forceinline__ void nhwc_fetch_bias(const struct nhwc_job &job, int column)
+{
+    constexpr int SECTOR = 32 / (int)sizeof(float);
+    int end = column + N < job.k ? column + N : job.k;
+    if (job.bias == nullptr || threadIdx.x % CONVOY_WARPGROUP / 32 != 1)
+        return;
+    for (int k = column + (int)threadIdx.x % 32 * SECTOR; k < end; k += 32 * SECTOR)
+        convoy_prefetch_constant(job.bias + k);
 }
 
 /* Adds the bias of column first + e to sum[j][..]; columns that are no map get none. */
@@ -333,6 +347,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
             convoy_registers_leave<24>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill<tile, barriers_of, GROUPS, ROWS, STAGES, DEPTH>(job, shared, barriers);
+        nhwc_fetch_bias<tile::N>(job, (int)blockIdx.x % job.tiles_n * tile::N);
         return;
     }
     if constexpr (BLOCKS == 1)

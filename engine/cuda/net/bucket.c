@@ -1,5 +1,6 @@
 #include "engine/cuda/net/bucket.h"
 
+#include "engine/cuda/plan/bottlenecks.h"
 #include "engine/cuda/plan/fusable_prefix.h"
 
 #include "engine/cuda/runtime/calls.h"
@@ -94,6 +95,10 @@ bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
         if (convoy_cuda_fused_chosen(source, plan->rows, plan->layout) !=
             (first->kind == CONVOY_CUDA_FUSED ? first->fused.kernel : NULL))
             return true;
+        for (int i = 0; i < plan->bottleneck_count; i++)
+            if (convoy_cuda_choose_bottleneck(source, &plan->bottlenecks[i].shape) !=
+                plan->bottlenecks[i].kernel)
+                return true;
         for (int i = 0; i < plan->step_count; i++)
             if (step_is_stale(&plan->steps[i], source->choices))
                 return true;

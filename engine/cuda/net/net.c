@@ -92,6 +92,11 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
                 kernel = convoy_cuda_step_name(&plan->steps[k]);
                 break;
             }
+        const char *whole = convoy_cuda_plan_covers(plan, i);
+        if (whole != NULL) {
+            snprintf(layer->kernel, sizeof(layer->kernel), "in %s", whole);
+            continue; /* a profile gives the time of all to the last layer */
+        }
         const struct convoy_cuda_step *first = plan->step_count > 0 ? &plan->steps[0] : NULL;
         if (first != NULL && first->kind == CONVOY_CUDA_FUSED && i < first->fused.groups) {
             snprintf(layer->kernel, sizeof(layer->kernel), "%s%s", i > 0 ? "in " : "",
@@ -113,10 +118,11 @@ enum convoy_compute_type convoy_cuda_precision(const struct convoy_net *net)
             for (int k = 0; k < plan->step_count; k++) {
                 const struct convoy_cuda_step *step = &plan->steps[k];
                 enum convoy_compute_type type =
-                    step->kind == CONVOY_CUDA_CONV    ? step->conv.kernel->compute_type
-                    : step->kind == CONVOY_CUDA_GEMM  ? step->gemm.kernel->compute_type
-                    : step->kind == CONVOY_CUDA_FUSED ? step->fused.kernel->compute_type
-                                                      : CONVOY_COMPUTE_FP32;
+                    step->kind == CONVOY_CUDA_CONV         ? step->conv.kernel->compute_type
+                    : step->kind == CONVOY_CUDA_GEMM       ? step->gemm.kernel->compute_type
+                    : step->kind == CONVOY_CUDA_FUSED      ? step->fused.kernel->compute_type
+                    : step->kind == CONVOY_CUDA_BOTTLENECK ? CONVOY_COMPUTE_FP16
+                                                           : CONVOY_COMPUTE_FP32;
                 least = type > least ? type : least;
             }
         }

@@ -1,6 +1,7 @@
 #include "engine/cuda/plan/kernel_choice.h"
 
 #include "engine/base/hash.h"
+#include "kernels/bottleneck.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -80,6 +81,10 @@ static const char *own_name(const char *name)
     for (int i = 0; i < count; i++)
         if (strcmp(fused[i]->name, name) == 0)
             return fused[i]->name;
+    const struct convoy_bottleneck_kernel *const *bottlenecks = convoy_bottleneck_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (strcmp(bottlenecks[i]->name, name) == 0)
+            return bottlenecks[i]->name;
     return strcmp(name, CONVOY_CUDA_LAYERS) == 0 ? CONVOY_CUDA_LAYERS : NULL;
 }
 

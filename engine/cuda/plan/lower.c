@@ -78,7 +78,9 @@ static int lower_one(struct convoy_cuda_lowering *l, const struct convoy_cuda_gr
     }
     if (l->nhwc) {
         bool done = false;
-        int code = convoy_cuda_lower_nhwc(l, group, &done);
+        int code = convoy_cuda_lower_bottleneck(l, group, &done);
+        if (code == 0 && !done)
+            code = convoy_cuda_lower_nhwc(l, group, &done);
         if (code || done)
             return code;
     }
@@ -180,6 +182,8 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     l.nhwc = plan->marks = covered == 0 && convoy_cuda_uses_nhwc(source);
     if (!failed && l.nhwc)
         convoy_cuda_find_parts(&l);
+    if (!failed && l.nhwc)
+        failed = convoy_cuda_find_bottlenecks(&l);
     if (!failed)
         failed = lower_input(&l);
     for (int i = covered; i < source->groups->count && !failed; i++)

@@ -14,6 +14,12 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
 /* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
 int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 
+/* Notes the network's bottlenecks in the plan, and which kernel computes each; before anything is lowered. */
+int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
+/* A layer of a bottleneck that a kernel computes. */
+int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                 bool *done);
+
 /* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                               const struct convoy_conv_shape *conv_shape, bool *done);

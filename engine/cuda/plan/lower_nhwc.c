@@ -166,27 +166,6 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
 }
 
-/* Does anything but this group read the tensor? */
-static bool read_by_others(const struct convoy_cuda_lowering *l, int tensor,
-                           const struct convoy_cuda_group *reader)
-{
-    const struct convoy_cuda_groups *groups = l->source->groups;
-    for (int i = 0; i < groups->count; i++) {
-        const struct convoy_cuda_group *other = &groups->groups[i];
-        const int *inputs;
-        int count = convoy_cuda_group_inputs(l->graph, other, &inputs);
-        for (int k = 0; k < count && other != reader; k++)
-            if (inputs[k] == tensor)
-                return true;
-        if (other->residual == tensor)
-            return true;
-    }
-    for (int i = 0; i < l->graph->output_count; i++)
-        if (l->graph->outputs[i] == tensor)
-            return true;
-    return false;
-}
-
 /* The group that does nothing but pool the output of this one, over 3 x 3 with stride 2, and is alone in
  * reading it; NULL: none. */
 static const struct convoy_cuda_group *overlapping_pool(const struct convoy_cuda_lowering *l,
@@ -203,7 +182,7 @@ static const struct convoy_cuda_group *overlapping_pool(const struct convoy_cuda
                 pool->pad[i] != pool->pad[0] || pool->pad[i] > 1)
                 return NULL;
         bool alone = pool->kind == CONVOY_POOL_MAX && next->act.kind == CONVOY_UNARY_NONE &&
-                     !read_by_others(l, group->output, next);
+                     !convoy_cuda_read_by_others(l, group->output, next);
         return alone ? next : NULL;
     }
     return NULL;

@@ -257,6 +257,26 @@ int convoy_cuda_step(struct convoy_cuda_lowering *l, enum convoy_cuda_kind kind,
     return 0;
 }
 
+bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
+                                const struct convoy_cuda_group *reader)
+{
+    const struct convoy_cuda_groups *groups = l->source->groups;
+    for (int i = 0; i < groups->count; i++) {
+        const struct convoy_cuda_group *other = &groups->groups[i];
+        const int *inputs;
+        int count = convoy_cuda_group_inputs(l->graph, other, &inputs);
+        for (int k = 0; k < count && other != reader; k++)
+            if (inputs[k] == tensor)
+                return true;
+        if (other->residual == tensor)
+            return true;
+    }
+    for (int i = 0; i < l->graph->output_count; i++)
+        if (l->graph->outputs[i] == tensor)
+            return true;
+    return false;
+}
+
 static void place(struct convoy_cuda_place *place, size_t base, const struct convoy_arena_item *items)
 {
     size_t buffer = place->offset >> CONVOY_CUDA_BUFFER_SHIFT;

@@ -1,6 +1,7 @@
 #include "engine/cuda/plan/plan.h"
 #include "engine/cuda/runtime/calls.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,12 +20,24 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan)
     return step;
 }
 
+int convoy_cuda_plan_note(struct convoy_cuda_plan *plan, const struct convoy_cuda_bottleneck *bottleneck)
+{
+    size_t count = (size_t)plan->bottleneck_count + 1;
+    struct convoy_cuda_bottleneck *grown = realloc(plan->bottlenecks, count * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    plan->bottlenecks = grown;
+    grown[plan->bottleneck_count++] = *bottleneck;
+    return 0;
+}
+
 void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
 {
     for (int i = 0; i < plan->step_count; i++)
         if (plan->steps[i].kind == CONVOY_CUDA_FUSED)
             convoy_fused_plan_free(plan->steps[i].fused.plan);
     free(plan->steps);
+    free(plan->bottlenecks);
     memset(plan, 0, sizeof(*plan));
 }
 
@@ -85,6 +98,21 @@ static cudaError_t launch_fused(const struct convoy_cuda_step *step, void *works
                                              .y = write_at(&step->y, workspace)};
     operands.x.data = read_at(&step->x, workspace);
     return convoy_launch_fused(fused->plan, &operands, stream);
+}
+
+static cudaError_t launch_bottleneck(const struct convoy_cuda_step *step,
+                                     const struct convoy_cuda_memory *memory, cudaStream_t stream)
+{
+    const struct convoy_cuda_bottleneck_step *own = &step->bottleneck;
+    struct convoy_bottleneck_operands operands = {.x = (const void *)read_at(&step->x, memory->workspace),
+                                                  .weights = read_at(&own->weights, memory->workspace),
+                                                  .y = (void *)write_at(&step->y, memory->workspace),
+                                                  .overflow = memory->overflow};
+    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
+        operands.bias[layer] = read_at(&own->bias[layer], memory->workspace);
+        operands.marks[layer] = (uint32_t)own->groups[layer] + 1;
+    }
+    return own->kernel->launch(&own->shape, &operands, stream);
 }
 
 static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *x, void *y,
@@ -181,6 +209,8 @@ static cudaError_t launch(const struct convoy_cuda_step *step, const struct conv
         return convoy_launch_copy(&step->copy, x, y, stream);
     case CONVOY_CUDA_ZERO:
         return convoy_launch_zero(step->zero, y, stream);
+    case CONVOY_CUDA_BOTTLENECK:
+        return launch_bottleneck(step, memory, stream);
     default:
         return launch_nhwc(step, x, y, memory, stream);
     }
@@ -233,6 +263,11 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
                shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows ||
                shape->head_scale == constant;
     }
+    case CONVOY_CUDA_BOTTLENECK: {
+        const struct convoy_cuda_bottleneck_step *own = &step->bottleneck;
+        return is_there(&own->weights, constant) || is_there(&own->bias[0], constant) ||
+               is_there(&own->bias[1], constant) || is_there(&own->bias[2], constant);
+    }
     default:
         return false;
     }
@@ -275,7 +310,18 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
         return step->conv.kernel->name;
     case CONVOY_CUDA_GEMM:
         return step->gemm.kernel->name;
+    case CONVOY_CUDA_BOTTLENECK:
+        return step->bottleneck.kernel->name;
     default:
         return names[step->kind];
     }
+}
+
+const char *convoy_cuda_plan_covers(const struct convoy_cuda_plan *plan, int group)
+{
+    for (int i = 0; i < plan->bottleneck_count; i++)
+        for (int layer = 0; layer + 1 < CONVOY_BOTTLENECK_LAYERS; layer++)
+            if (plan->bottlenecks[i].kernel != NULL && plan->bottlenecks[i].groups[layer] == group)
+                return plan->bottlenecks[i].kernel->name;
+    return NULL;
 }

@@ -8,6 +8,7 @@
 #define CONVOY_ENGINE_CUDA_PLAN_H
 
 #include "engine/backend.h"
+#include "kernels/bottleneck.h"
 #include "kernels/fused_net.h"
 #include "kernels/kernels.h"
 #include "kernels/nhwc.h"
@@ -51,7 +52,8 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_NHWC_SCALE_SHIFT,
     CONVOY_CUDA_NHWC_NORMALIZE,
     CONVOY_CUDA_NHWC_GATHER,
-    CONVOY_CUDA_NHWC_ATTENTION
+    CONVOY_CUDA_NHWC_ATTENTION,
+    CONVOY_CUDA_BOTTLENECK
 };
 
 struct convoy_cuda_conv_step {
@@ -73,6 +75,13 @@ struct convoy_cuda_fused_step {
     int groups;                  /* number of leading groups that it computes */
     struct convoy_images images; /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, tables, scratch;
+};
+
+struct convoy_cuda_bottleneck_step {
+    struct convoy_bottleneck_shape shape;
+    const struct convoy_bottleneck_kernel *kernel;
+    int groups[CONVOY_BOTTLENECK_LAYERS]; /* of its layers; the last one is the step's */
+    struct convoy_cuda_place weights, bias[CONVOY_BOTTLENECK_LAYERS];
 };
 
 struct convoy_cuda_step {
@@ -149,7 +158,15 @@ struct convoy_cuda_step {
             struct convoy_cuda_place k, v;      /* x: the queries */
             struct convoy_cuda_place bias;      /* NOTHING: none */
         } nhwc_attention;
+        struct convoy_cuda_bottleneck_step bottleneck;
     };
+};
+
+/* A bottleneck of the network (bottlenecks.h), whichever way it runs. */
+struct convoy_cuda_bottleneck {
+    int groups[CONVOY_BOTTLENECK_LAYERS];
+    struct convoy_bottleneck_shape shape;          /* but for the pixels' distances */
+    const struct convoy_bottleneck_kernel *kernel; /* NULL: layer by layer */
 };
 
 struct convoy_cuda_plan {
@@ -158,12 +175,17 @@ struct convoy_cuda_plan {
     bool marks; /* it has tensors in 16 bits: overflow[] of struct convoy_cuda_memory is written */
     int step_count, step_capacity;
     struct convoy_cuda_step *steps;
+    int bottleneck_count;
+    struct convoy_cuda_bottleneck *bottlenecks;
     size_t input_bytes, output_bytes,
         workspace_bytes; /* the first two parts of the workspace, and all of it */
 };
 
 /* Adds a step and returns it zeroed, or NULL when memory is out. Valid until the next call. */
 struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
+
+/* Notes a bottleneck. 0 or -ENOMEM. */
+int convoy_cuda_plan_note(struct convoy_cuda_plan *plan, const struct convoy_cuda_bottleneck *bottleneck);
 
 /* What a stream's steps work in. */
 struct convoy_cuda_memory {
@@ -181,6 +203,10 @@ bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *con
 
 /* Returns the name of a step in profiles: "per_layer:5x5x8", "pool". Static text. */
 const char *convoy_cuda_step_name(const struct convoy_cuda_step *step);
+
+/* Returns the name of the kernel that computes a group together with a later one, whose step it is; NULL:
+ * none. */
+const char *convoy_cuda_plan_covers(const struct convoy_cuda_plan *plan, int group);
 
 void convoy_cuda_plan_free(struct convoy_cuda_plan *plan);
 

@@ -27,7 +27,8 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
     return false;
 }
 
-static void add_variant(struct convoy_cuda_tune_network *tuning, const char *name, float estimate_us)
+void convoy_cuda_tune_network_add(struct convoy_cuda_tune_network *tuning, const char *name,
+                                  float estimate_us)
 {
     if (tuning->count == CONVOY_CUDA_MAX_VARIANTS)
         return;
@@ -55,7 +56,7 @@ static int list_variants(struct convoy_cuda_tune_network *tuning, const struct c
         float us = convoy_fused_estimate_us(plan);
         convoy_fused_plan_free(plan);
         *least = *least == 0 || us < *least ? us : *least;
-        add_variant(tuning, kernels[i]->name, us);
+        convoy_cuda_tune_network_add(tuning, kernels[i]->name, us);
     }
     return 0;
 }
@@ -65,9 +66,6 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
 {
     struct convoy_cuda_fusable_prefix whole, prefix;
     convoy_cuda_find_fusable_prefix(source, CONVOY_FUSED_ALL, &whole);
-    convoy_cuda_fused_key(source, &whole, tuning->rows, tuning->layout, &tuning->key);
-    tuning->count = 0;
-    add_variant(tuning, CONVOY_CUDA_LAYERS, 0);
     for (int span = 0; span < CONVOY_FUSED_SPANS; span++) {
         float least;
         int kept = tuning->count, begin = kept;
@@ -85,20 +83,41 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
     return 0;
 }
 
+void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
+                                   uint32_t rows, enum convoy_input_layout layout,
+                                   const struct convoy_cuda_key *key)
+{
+    tuning->net = net;
+    tuning->rows = rows;
+    tuning->layout = layout;
+    tuning->key = *key;
+    tuning->count = tuning->at = 0;
+    tuning->best = CONVOY_CUDA_LAYERS;
+    tuning->best_us = 0;
+    convoy_cuda_tune_network_add(tuning, CONVOY_CUDA_LAYERS, 0);
+}
+
+void convoy_cuda_tune_network_close(struct convoy_cuda_tune_network *tuning, bool of_bottleneck)
+{
+    tuning->of_bottleneck = of_bottleneck;
+    if (tuning->count < 2) /* nothing to choose from */
+        tuning->at = tuning->count;
+}
+
 int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout, struct convoy_error *error)
 {
-    tuning->rows = rows;
-    tuning->layout = layout;
-    tuning->at = 0;
-    tuning->best = CONVOY_CUDA_LAYERS;
-    tuning->best_us = 0;
+    struct convoy_cuda_fusable_prefix whole;
+    struct convoy_cuda_key key;
+    convoy_cuda_find_fusable_prefix(&net->source, CONVOY_FUSED_ALL, &whole);
+    convoy_cuda_fused_key(&net->source, &whole, rows, layout, &key);
+    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key);
     int failed = list_all_variants(tuning, &net->source, error);
-    if (failed)
+    if (failed) {
+        tuning->net = NULL;
         return failed;
-    tuning->net = net;
-    if (tuning->count < 2) /* nothing to choose from */
-        tuning->at = tuning->count;
+    }
+    convoy_cuda_tune_network_close(tuning, false);
     return 0;
 }
 
@@ -151,7 +170,11 @@ static int time_variant(const struct convoy_cuda_tune_network *tuning, struct co
     struct convoy_cuda_source source = net->source;
     struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
     void *own = NULL;
-    source.fused = name;
+    const struct convoy_cuda_bottleneck_wish wish = {tuning->key, name};
+    if (tuning->of_bottleneck)
+        source.bottleneck = &wish;
+    else
+        source.fused = name;
     int failed = convoy_cuda_lower(&source, &plan, error);
     if (!failed && plan.workspace_bytes > net->workspace->bytes)
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);

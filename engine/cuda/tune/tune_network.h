@@ -1,7 +1,8 @@
 /* Finds the fastest variant of running a network, for one size of batch and one layout of input: layer by
  * layer, or its beginning by one of the kernels of fused_net.h. Each variant is planned, recorded and run as
- * it would be for a job, on stream 0, on random numbers. One piece of the work is one variant with all its
- * runs, so that no device memory is held between pieces. */
+ * it would be for a job, on stream 0, on random numbers. Variants of a part of it (tune_bottleneck.h) are
+ * timed in the same way. One piece of the work is one variant with all its runs, so that no device memory is
+ * held between pieces. */
 #ifndef CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 #define CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 
@@ -17,6 +18,7 @@ struct convoy_cuda_tune_network {
     uint32_t rows;
     enum convoy_input_layout layout;
     struct convoy_cuda_key key;
+    bool of_bottleneck; /* the variants are of what the key names, not of the network */
     int count, at;
     struct {
         const char *name;
@@ -35,6 +37,15 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
 int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
                                    struct convoy_error *error);
+
+/* Begins a list of variants with CONVOY_CUDA_LAYERS; adds one, with its estimated time; ends the list, whose
+ * variants are of the network or of bottlenecks of the key's shape. */
+void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
+                                   uint32_t rows, enum convoy_input_layout layout,
+                                   const struct convoy_cuda_key *key);
+void convoy_cuda_tune_network_add(struct convoy_cuda_tune_network *tuning, const char *name,
+                                  float estimate_us);
+void convoy_cuda_tune_network_close(struct convoy_cuda_tune_network *tuning, bool of_bottleneck);
 
 /* Times one variant. Nothing may be in flight. Returns 1: there are more; 0: best and best_us are known and
  * the tuning has ended; -ENOMEM, -EIO. */

@@ -92,10 +92,20 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
         return 0;
     }
     int index = bucket_at(net, tuner->turn);
+    net->source.layers_first = true;
+    if (convoy_cuda_tune_bottleneck_guessed(net, index)) {
+        tuner->rebuilt = true;
+        return convoy_cuda_rebuild(tuner->gpu, net, index, error);
+    }
     const struct convoy_cuda_step *step = first_unknown(tuner->choices, &net->buckets[index]);
     if (step != NULL)
         return convoy_cuda_tune_kernel_begin(&tuner->kernel, &tuner->measure, tuner->gpu, net, step, error);
     enum convoy_input_layout layout;
+    const struct convoy_bottleneck_shape *shape = convoy_cuda_tune_bottleneck_wanted(net, index, &layout);
+    if (shape != NULL) {
+        convoy_cuda_tune_bottleneck_begin(&tuner->network, net, index, layout, shape);
+        return 0;
+    }
     if (convoy_cuda_tune_network_wanted(net, net->buckets[index].rows, &layout))
         return convoy_cuda_tune_network_begin(&tuner->network, net, net->buckets[index].rows, layout, error);
     tuner->turn++;

@@ -1,12 +1,13 @@
 /* Tuning: while the device is idle, times the kernels that may run a network's convolutions and matrix
- * products, for each size of batch, then the variants of running the network as a whole, and rebuilds its
- * plans with the fastest. Until then the network runs on the kernels that are estimated to be fastest.
- * Compute thread only. */
+ * products, for each size of batch, then the variants of running its bottlenecks and the network as a whole,
+ * and rebuilds its plans with the fastest. Until then the network runs on the kernels that are estimated to
+ * be fastest. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_TUNER_H
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
 #include "engine/backend.h"
 #include "engine/cuda/tune/cache.h"
+#include "engine/cuda/tune/tune_bottleneck.h"
 #include "engine/cuda/tune/tune_kernel.h"
 #include "engine/cuda/tune/tune_network.h"
 
@@ -24,8 +25,9 @@ struct convoy_cuda_tuner {
     bool rebuilt;
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
-    struct convoy_cuda_tune_kernel kernel;   /* of kernels */
-    struct convoy_cuda_tune_network network; /* then of variants of running the whole network */
+    struct convoy_cuda_tune_kernel kernel; /* of kernels */
+    struct convoy_cuda_tune_network
+        network; /* then of variants of running bottlenecks and the whole network */
 };
 
 /* Keeps the mode and the function `changed` of options, and the pointers. */

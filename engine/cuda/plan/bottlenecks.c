@@ -1,0 +1,194 @@
+#include "engine/cuda/plan/bottlenecks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW_IMAGES 8 /* no more are made as a whole before that was measured: made up */
+/* Three layers take 0.8 of the sum of their estimates, each of which has a launch of its own (resnet50's four
+ * sizes with 1 image on an H100: 0.72 to 0.84). */
+#define LAYERS_TOGETHER 0.8f
+
+/* The group that writes a tensor, if no group but `reader` reads it; -1: none. */
+static int writer_of(const struct convoy_cuda_lowering *l, int tensor, int reader)
+{
+    const struct convoy_cuda_groups *groups = l->source->groups;
+    if (convoy_cuda_read_by_others(l, tensor, &groups->groups[reader]))
+        return -1;
+    for (int i = reader - 1; i >= 0; i--)
+        if (groups->groups[i].output == tensor)
+            return i;
+    return -1;
+}
+
+/* Is the group a convolution of side x side that keeps the size of its images, and nothing more? */
+static bool keeps_size(const struct convoy_cuda_lowering *l, int index, int side,
+                       struct convoy_conv_shape *shape)
+{
+    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    int64_t dims[4] = {0};
+    if (node->op != CONVOY_OP_CONV || group->view || group->attention != NULL || group->rows != NULL ||
+        group->pick != NULL || group->pool != 1 || group->act.kind >= CONVOY_UNARY_NHWC_KINDS ||
+        node->inputs[0] == l->graph->input || !convoy_cuda_channels_first(l, node->inputs[0], dims) ||
+        !convoy_cuda_channels_first(l, group->output, dims) ||
+        !convoy_cuda_conv_shape(l->source, group, l->plan->rows, shape))
+        return false;
+    bool fits = shape->groups == 1 && shape->oh == shape->h && shape->ow == shape->w && shape->r == side &&
+                shape->s == side;
+    for (int i = 0; i < 2; i++)
+        fits = fits && shape->stride[i] == 1 && shape->dilation[i] == 1 && shape->pad[i] == side / 2;
+    return fits;
+}
+
+bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group,
+                                 int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape)
+{
+    static const int sides[CONVOY_BOTTLENECK_LAYERS] = {1, 3, 1};
+    const struct convoy_cuda_group *all = l->source->groups->groups;
+    struct convoy_conv_shape layers[CONVOY_BOTTLENECK_LAYERS];
+    *shape = (struct convoy_bottleneck_shape){0};
+    for (int layer = CONVOY_BOTTLENECK_LAYERS - 1; layer >= 0; layer--) {
+        bool adds = layer == CONVOY_BOTTLENECK_LAYERS - 1;
+        if (group < 0 || (all[group].residual >= 0) != adds ||
+            !keeps_size(l, group, sides[layer], &layers[layer]))
+            return false;
+        groups[layer] = group;
+        shape->bias[layer] = layers[layer].bias;
+        shape->act[layer] = layers[layer].act;
+        if (layer > 0)
+            group = writer_of(l, l->graph->nodes[all[group].anchor].inputs[0], group);
+    }
+    int x = l->graph->nodes[all[groups[0]].anchor].inputs[0];
+    shape->n = layers[0].n;
+    shape->h = layers[0].h;
+    shape->w = layers[0].w;
+    shape->c = layers[0].c;
+    shape->mid = layers[0].k;
+    return x == all[groups[2]].residual && layers[2].k == shape->c && layers[1].k == shape->mid;
+}
+
+/* The same where its tensors have no other channels between them. */
+static struct convoy_bottleneck_shape dense(const struct convoy_bottleneck_shape *shape)
+{
+    struct convoy_bottleneck_shape own = *shape;
+    own.x_pixel = own.y_pixel = convoy_nhwc_channels(shape->c);
+    return own;
+}
+
+bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape)
+{
+    const struct convoy_bottleneck_shape own = dense(shape);
+    int count;
+    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (kernels[i]->takes(&own))
+            return true;
+    return false;
+}
+
+void convoy_cuda_bottleneck_key(const struct convoy_bottleneck_shape *s, struct convoy_cuda_key *key)
+{
+    snprintf(key->text, sizeof(key->text), "bottleneck n%d x%dx%dx%d m%d b%d,%d,%d a%d,%d,%d", s->n, s->c,
+             s->h, s->w, s->mid, s->bias[0], s->bias[1], s->bias[2], (int)s->act[0].kind, (int)s->act[1].kind,
+             (int)s->act[2].kind);
+}
+
+/* What is to run the shape: a kernel's name or CONVOY_CUDA_LAYERS; NULL: nothing says it. */
+static const char *said(const struct convoy_cuda_source *source, const struct convoy_bottleneck_shape *shape)
+{
+    struct convoy_cuda_key key;
+    const char *wish = getenv("CONVOY_BOTTLENECK");
+    if (wish != NULL && wish[0] != '\0')
+        return wish;
+    convoy_cuda_bottleneck_key(shape, &key);
+    if (source->bottleneck != NULL && strcmp(source->bottleneck->key.text, key.text) == 0)
+        return source->bottleneck->kernel;
+    return convoy_cuda_kernel_choices_get(source->choices, &key);
+}
+
+bool convoy_cuda_knows_bottleneck(const struct convoy_cuda_source *source,
+                                  const struct convoy_bottleneck_shape *shape)
+{
+    return said(source, shape) != NULL;
+}
+
+/* A layer as a convolution by itself. */
+static struct convoy_conv_shape layer_of(const struct convoy_cuda_source *source,
+                                         const struct convoy_bottleneck_shape *s, int layer)
+{
+    int side = layer == 1 ? 3 : 1;
+    struct convoy_conv_shape shape = {.n = s->n,
+                                      .c = layer == 0 ? s->c : s->mid,
+                                      .h = s->h,
+                                      .w = s->w,
+                                      .k = layer == 2 ? s->c : s->mid,
+                                      .r = side,
+                                      .s = side,
+                                      .groups = 1,
+                                      .stride = {1, 1},
+                                      .dilation = {1, 1},
+                                      .pad = {side / 2, side / 2},
+                                      .oh = s->h,
+                                      .ow = s->w,
+                                      .bias = s->bias[layer],
+                                      .residual = layer == 2,
+                                      .act = s->act[layer],
+                                      .pool = 1,
+                                      .compute_type = source->compute_type};
+    shape.nhwc.on = true;
+    shape.nhwc.pixel = convoy_nhwc_channels(shape.c);
+    shape.nhwc.row = shape.nhwc.pixel * shape.w;
+    shape.nhwc.image = shape.nhwc.row * shape.h;
+    shape.nhwc.y_pixel = shape.nhwc.residual_pixel = convoy_nhwc_channels(shape.k);
+    return shape;
+}
+
+float convoy_cuda_estimate_layers(const struct convoy_cuda_source *source,
+                                  const struct convoy_bottleneck_shape *shape)
+{
+    float us = 0;
+    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
+        const struct convoy_conv_shape conv = layer_of(source, shape, layer);
+        const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(source->choices, &conv);
+        us += kernel != NULL ? kernel->estimate_us(&conv) : 0;
+    }
+    return us;
+}
+
+/* The kernel with the least estimate, if that is less than the layers'. */
+static const struct convoy_bottleneck_kernel *estimated(const struct convoy_cuda_source *source,
+                                                        const struct convoy_bottleneck_shape *shape)
+{
+    int count;
+    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count), *best = NULL;
+    if (shape->n > FEW_IMAGES)
+        return NULL;
+    float least = LAYERS_TOGETHER * convoy_cuda_estimate_layers(source, shape);
+    for (int i = 0; i < count; i++) {
+        if (!kernels[i]->takes(shape))
+            continue;
+        float us = kernels[i]->estimate_us(shape);
+        if (us < least) {
+            best = kernels[i];
+            least = us;
+        }
+    }
+    return best;
+}
+
+const struct convoy_bottleneck_kernel *
+convoy_cuda_choose_bottleneck(const struct convoy_cuda_source *source,
+                              const struct convoy_bottleneck_shape *shape)
+{
+    const struct convoy_bottleneck_shape own = dense(shape);
+    int count;
+    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
+    const char *name = said(source, shape);
+    if (name == NULL)
+        return source->layers_first ? NULL : estimated(source, &own);
+    for (int i = 0; i < count; i++)
+        if (strcmp(kernels[i]->name, name) == 0 && kernels[i]->takes(&own))
+            return kernels[i];
+    return NULL;
+}

@@ -1,0 +1,35 @@
+/* Bottlenecks of residual networks, which one kernel may compute (kernels/bottleneck.h): a convolution of 1 x
+ * 1, one of 3 x 3 and another one of 1 x 1, to whose result the first one's input is added. Which way each
+ * runs, as a whole or layer by layer, is chosen here. Compute thread only. */
+#ifndef CONVOY_ENGINE_CUDA_BOTTLENECKS_H
+#define CONVOY_ENGINE_CUDA_BOTTLENECKS_H
+
+#include "engine/cuda/plan/lowering.h"
+
+/* Is `group`, an index, the last layer of a bottleneck of tensors in 16 bits? Then fills in the indices of
+ * all three groups, and the shape, but for the pixels' distances. */
+bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group,
+                                 int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape);
+
+/* Does a kernel take the shape? */
+bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape);
+
+/* "bottleneck n1 x256x56x56 m64 ...": as the keys of kernel_choice.h, with which these choices are kept. */
+void convoy_cuda_bottleneck_key(const struct convoy_bottleneck_shape *shape, struct convoy_cuda_key *key);
+
+/* Is it known which way is fastest, or was it said? Environment variable CONVOY_BOTTLENECK, for tests and
+ * measurements: the kernel that runs all bottlenecks that it takes, or CONVOY_CUDA_LAYERS. */
+bool convoy_cuda_knows_bottleneck(const struct convoy_cuda_source *source,
+                                  const struct convoy_bottleneck_shape *shape);
+
+/* Returns the kernel that runs the shape; NULL: its three layers do. Before that was measured the estimates
+ * decide, or with source->layers_first the layers run. */
+const struct convoy_bottleneck_kernel *
+convoy_cuda_choose_bottleneck(const struct convoy_cuda_source *source,
+                              const struct convoy_bottleneck_shape *shape);
+
+/* Returns the estimated time of the three layers, each with its own kernel. */
+float convoy_cuda_estimate_layers(const struct convoy_cuda_source *source,
+                                  const struct convoy_bottleneck_shape *shape);
+
+#endif

@@ -1,0 +1,122 @@
+/* Bottlenecks that one kernel computes: their steps, in place of those of their layers. */
+#include "engine/base/hash.h"
+#include "engine/cuda/plan/bottlenecks.h"
+#include "engine/cuda/plan/lower_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l)
+{
+    const struct convoy_cuda_source *source = l->source;
+    for (int i = 0; i < source->groups->count; i++) {
+        struct convoy_cuda_bottleneck found = {0};
+        if (!convoy_cuda_find_bottleneck(l, i, found.groups, &found.shape) ||
+            !convoy_cuda_takes_bottleneck(&found.shape))
+            continue;
+        found.kernel = convoy_cuda_choose_bottleneck(source, &found.shape);
+        if (convoy_cuda_plan_note(l->plan, &found) != 0)
+            return convoy_fail(l->error, -ENOMEM, "no memory for %d bottlenecks",
+                               l->plan->bottleneck_count + 1);
+    }
+    return 0;
+}
+
+/* Is the group a layer of a bottleneck that a kernel computes? *layer: which. */
+static const struct convoy_cuda_bottleneck *bottleneck_of(const struct convoy_cuda_lowering *l, int group,
+                                                          int *layer)
+{
+    for (int i = 0; i < l->plan->bottleneck_count; i++) {
+        const struct convoy_cuda_bottleneck *bottleneck = &l->plan->bottlenecks[i];
+        for (*layer = 0; bottleneck->kernel != NULL && *layer < CONVOY_BOTTLENECK_LAYERS; ++*layer)
+            if (bottleneck->groups[*layer] == group)
+                return bottleneck;
+    }
+    return NULL;
+}
+
+struct packing {
+    const struct convoy_bottleneck_kernel *kernel;
+    const struct convoy_bottleneck_shape *shape;
+    const float *weights[CONVOY_BOTTLENECK_LAYERS];
+    void *packed;
+};
+
+static void pack(void *argument)
+{
+    const struct packing *packing = argument;
+    packing->kernel->pack(packing->shape, packing->weights, packing->packed);
+}
+
+static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l,
+                                         const struct convoy_cuda_bottleneck *bottleneck, int layer)
+{
+    return &l->graph->nodes[l->source->groups->groups[bottleneck->groups[layer]].anchor];
+}
+
+/* The weights of all three layers as the kernel reads them; all sizes of batch share them. */
+static const float *packed_weights(struct convoy_cuda_lowering *l,
+                                   const struct convoy_cuda_bottleneck *bottleneck, int *code)
+{
+    const struct convoy_bottleneck_kernel *kernel = bottleneck->kernel;
+    struct packing packing = {kernel, &bottleneck->shape, {NULL}, NULL};
+    /* Several kernels read the same form. */
+    void (*form)(const struct convoy_bottleneck_shape *, const float *const[], void *) = kernel->pack;
+    uint64_t key = convoy_hash(0, &form, sizeof(form));
+    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
+        int tensor = node_of(l, bottleneck, layer)->inputs[1];
+        packing.weights[layer] = l->graph->tensors[tensor].data;
+        key = convoy_hash(key, &tensor, sizeof(tensor));
+    }
+    const float *there = convoy_cuda_weights_find(l->source->weights, key);
+    if (there != NULL)
+        return there;
+    size_t bytes = kernel->packed_bytes(&bottleneck->shape);
+    packing.packed = malloc(bytes);
+    if (packing.packed == NULL) {
+        *code = convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
+        return NULL;
+    }
+    convoy_cuda_weights_lay_out(l->source->weights, bytes, pack, &packing);
+    there = convoy_cuda_weights_add(l->source->weights, key, packing.packed, bytes, code, l->error);
+    free(packing.packed);
+    return there;
+}
+
+int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                 bool *done)
+{
+    int layer;
+    const struct convoy_cuda_bottleneck *bottleneck = bottleneck_of(l, l->group, &layer);
+    struct convoy_cuda_bottleneck_step own = {0};
+    struct convoy_cuda_place x = {0}, y = {0};
+    struct convoy_cuda_step *step;
+    if (bottleneck == NULL)
+        return 0;
+    *done = true;
+    if (layer + 1 < CONVOY_BOTTLENECK_LAYERS) /* computed with the last one */
+        return 0;
+    own.shape = bottleneck->shape;
+    own.kernel = bottleneck->kernel;
+    memcpy(own.groups, bottleneck->groups, sizeof(own.groups));
+    int code = convoy_cuda_want_in_order(l, group->residual);
+    if (code == 0)
+        code = convoy_cuda_reads_nhwc(l, group->residual, &x, &own.shape.x_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, group->output, &y, &own.shape.y_pixel);
+    own.weights.where = CONVOY_CUDA_CONSTANT;
+    if (code == 0)
+        own.weights.constant = packed_weights(l, bottleneck, &code);
+    for (int i = 0; i < CONVOY_BOTTLENECK_LAYERS && code == 0; i++)
+        if (own.shape.bias[i])
+            code = convoy_cuda_reads(l, node_of(l, bottleneck, i)->inputs[2], &own.bias[i]);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_BOTTLENECK, &step);
+    if (code)
+        return code;
+    step->x = x;
+    step->y = y;
+    step->bottleneck = own;
+    return 0;
+}

@@ -1,0 +1,370 @@
+/* The check of bottlenecks: each kernel against float64, and all of them against each other, bit for bit. */
+#include "kernels/check/check_operators.h"
+
+#include "kernels/bottleneck.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYERS CONVOY_BOTTLENECK_LAYERS
+#define BOUND  2e-3 /* results inside are rounded to fp16, which may go the other way than in float64 */
+#define MARK   5
+#define CASES  3        /* that a shape counts for: it is computed several times */
+#define FEW    20000000 /* products: of these shapes marks are looked at, too */
+
+/* Written: sizes at which patches, boxes, chunks and clusters change. The last ones are resnet50's. */
+static const struct {
+    int n, h, w, c, mid;
+} written[] = {{1, 1, 1, 256, 64},   {1, 7, 7, 256, 64},   {3, 8, 8, 72, 16},   {1, 14, 14, 128, 64},
+               {2, 9, 13, 40, 72},   {1, 14, 8, 200, 100}, {1, 15, 15, 64, 64}, {1, 8, 15, 136, 40},
+               {1, 28, 28, 64, 32},  {2, 17, 6, 264, 64},  {1, 16, 7, 8, 128},  {1, 14, 14, 264, 256},
+               {1, 7, 17, 520, 128}, {1, 7, 7, 1032, 256}, {1, 7, 7, 136, 512}, {1, 7, 7, 2048, 512},
+               {1, 8, 28, 512, 128}};
+#define WRITTEN ((int)(sizeof written / sizeof written[0]))
+
+static const int sides[] = {1, 3, 7, 8, 9, 12, 13, 14, 15, 16, 17};
+static const int channels[] = {8, 12, 16, 40, 64, 65, 72, 128, 136};
+
+struct problem {
+    struct convoy_bottleneck_shape shape;
+    float *x;                        /* n x h x w x c, numbers that fp16 holds */
+    float *weights[LAYERS];          /* as well */
+    float *bias[LAYERS];             /* host */
+    float *bias_device[LAYERS];      /* NULL: none */
+    struct convoy_check_buffer half; /* x on the device */
+    uint32_t *marks;
+};
+
+static int64_t pixels_of(const struct convoy_bottleneck_shape *s)
+{
+    return (int64_t)s->n * s->h * s->w;
+}
+
+static int outputs_of(const struct convoy_bottleneck_shape *s, int layer)
+{
+    return layer == LAYERS - 1 ? s->c : s->mid;
+}
+
+static int64_t weights_of(const struct convoy_bottleneck_shape *s, int layer)
+{
+    return layer == 1 ? (int64_t)s->mid * s->mid * 9 : (int64_t)s->mid * s->c;
+}
+
+/* Any of the activations of kernels in 16 bits, most often one of those that networks have there. */
+static struct convoy_unary any_act(struct convoy_check *check)
+{
+    static const struct convoy_unary usual[] = {{.kind = CONVOY_UNARY_NONE},
+                                                {.kind = CONVOY_UNARY_RELU},
+                                                {.kind = CONVOY_UNARY_CLIP, .beta = 6},
+                                                {.kind = CONVOY_UNARY_SWISH},
+                                                {.kind = CONVOY_UNARY_GELU}};
+    return convoy_check_between(check, 0, 2) ? CONVOY_CHECK_PICK(check, usual)
+                                             : convoy_check_any_unary(check);
+}
+
+static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape *s)
+{
+    *s = (struct convoy_bottleneck_shape){.n = convoy_check_between(check, 1, 2),
+                                          .h = CONVOY_CHECK_PICK(check, sides),
+                                          .w = CONVOY_CHECK_PICK(check, sides),
+                                          .c = CONVOY_CHECK_PICK(check, channels),
+                                          .mid = CONVOY_CHECK_PICK(check, channels)};
+    int number = check->cases / CASES;
+    if (number < WRITTEN)
+        *s = (struct convoy_bottleneck_shape){.n = written[number].n,
+                                              .h = written[number].h,
+                                              .w = written[number].w,
+                                              .c = written[number].c,
+                                              .mid = written[number].mid};
+    s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
+    s->y_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        s->bias[layer] = number == 0 || convoy_check_between(check, 0, 3) > 0;
+        s->act[layer] = any_act(check);
+    }
+}
+
+static float *halves(struct convoy_check *check, int64_t count, double most)
+{
+    float *numbers = convoy_check_memory(count, sizeof *numbers);
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = (float)convoy_check_round(convoy_check_random(check, -most, most), CONVOY_COMPUTE_FP16);
+    return numbers;
+}
+
+/* An image of one pixel, whose second layer has a single tap in the image. */
+static bool is_pixel(const struct convoy_bottleneck_shape *s)
+{
+    return s->h == 1 && s->w == 1;
+}
+
+static void make(struct convoy_check *check, struct problem *problem)
+{
+    struct convoy_bottleneck_shape *s = &problem->shape;
+    any_shape(check, s);
+    problem->x = halves(check, pixels_of(s) * s->c, 2);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        int sums = layer == 0 ? s->c : layer == 1 ? 9 * s->mid : s->mid;
+        problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums));
+        /* What a row without an output makes of the others is not to be told. */
+        for (int64_t i = 0; layer == 1 && is_pixel(s) && i < weights_of(s, layer); i++)
+            if (i % 9 != 4)
+                problem->weights[layer][i] = 60000;
+        problem->bias[layer] = halves(check, outputs_of(s, layer), 1);
+        if (s->bias[layer])
+            problem->bias_device[layer] =
+                convoy_check_device_copy(problem->bias[layer], (size_t)outputs_of(s, layer) * sizeof(float));
+    }
+    const struct convoy_nhwc_planes planes = {s->n, s->c, (int64_t)s->h * s->w, s->x_pixel, true, 0};
+    float *x = convoy_check_device_copy(problem->x, (size_t)(pixels_of(s) * s->c) * sizeof(float));
+    problem->half = convoy_check_buffer(pixels_of(s) * s->x_pixel / 2, 0);
+    uint32_t *marks = convoy_check_memory(s->n, sizeof *marks);
+    problem->marks = convoy_check_device_copy(marks, (size_t)s->n * sizeof *marks);
+    free(marks);
+    if (convoy_launch_nhwc_from_planes(&planes, x, (convoy_fp16 *)(void *)problem->half.device,
+                                       (struct convoy_overflow){0}, NULL) != cudaSuccess ||
+        cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
+        exit(1);
+}
+
+/* ---- float64 ---- */
+
+/* from: h x w x c of an image. to: the same of the layer's outputs, rounded unless it is the last layer. */
+static void reference_layer(const struct problem *problem, int layer, const double *from, double *to)
+{
+    const struct convoy_bottleneck_shape *s = &problem->shape;
+    int c = layer == 0 ? s->c : s->mid;
+    int k = outputs_of(s, layer);
+    int reach = layer == 1 ? 1 : 0;
+    int taps = layer == 1 ? 9 : 1;
+    double *tap_weights = convoy_check_memory((int64_t)taps * k * c, sizeof *tap_weights); /* tap after tap */
+    for (int64_t i = 0; i < (int64_t)k * c; i++)
+        for (int tap = 0; tap < taps; tap++)
+            tap_weights[tap * (int64_t)k * c + i] = (double)problem->weights[layer][i * taps + tap];
+    for (int y = 0; y < s->h; y++)
+        for (int x = 0; x < s->w; x++)
+            for (int m = 0; m < k; m++) {
+                double sum = s->bias[layer] ? (double)problem->bias[layer][m] : 0;
+                for (int tap = 0; tap < taps; tap++) {
+                    int row = y + tap / 3 - reach;
+                    int column = x + tap % 3 - reach;
+                    if (row < 0 || row >= s->h || column < 0 || column >= s->w)
+                        continue;
+                    const double *pixel = from + ((int64_t)row * s->w + column) * c;
+                    const double *of_map = tap_weights + ((int64_t)tap * k + m) * c;
+                    for (int i = 0; i < c; i++)
+                        sum += pixel[i] * of_map[i];
+                }
+                to[((int64_t)y * s->w + x) * k + m] = sum;
+            }
+    free(tap_weights);
+}
+
+static double *reference(const struct problem *problem)
+{
+    const struct convoy_bottleneck_shape *s = &problem->shape;
+    int64_t pixels = (int64_t)s->h * s->w;
+    double *want = convoy_check_memory(s->n * pixels * s->c, sizeof *want);
+    double *inside[2] = {convoy_check_memory(pixels * s->mid, sizeof(double)),
+                         convoy_check_memory(pixels * s->mid, sizeof(double))};
+    double *x = convoy_check_memory(pixels * s->c, sizeof *x);
+    for (int n = 0; n < s->n; n++) {
+        double *y = want + n * pixels * s->c;
+        for (int64_t i = 0; i < pixels * s->c; i++)
+            x[i] = (double)problem->x[n * pixels * s->c + i];
+        for (int layer = 0; layer < LAYERS; layer++) {
+            double *to = layer < 2 ? inside[layer] : y;
+            reference_layer(problem, layer, layer == 0 ? x : inside[layer - 1], to);
+            for (int64_t i = 0; i < pixels * outputs_of(s, layer); i++) {
+                double sum = layer == 2 ? to[i] + x[i] : to[i];
+                to[i] = convoy_check_apply_unary(s->act[layer], sum);
+                if (layer < 2)
+                    to[i] = convoy_check_round(to[i], CONVOY_COMPUTE_FP16);
+            }
+        }
+    }
+    free(inside[0]);
+    free(inside[1]);
+    free(x);
+    return want;
+}
+
+/* ---- Kernels ---- */
+
+static bool has_few_products(const struct convoy_bottleneck_shape *s)
+{
+    int64_t all = 0;
+    for (int layer = 0; layer < LAYERS; layer++)
+        all += weights_of(s, layer);
+    return all * pixels_of(s) <= FEW;
+}
+
+static cudaError_t launch(struct problem *problem, const struct convoy_bottleneck_kernel *kernel,
+                          const void *weights, struct convoy_check_buffer *y)
+{
+    const struct convoy_bottleneck_operands operands = {
+        .x = (const convoy_fp16 *)(const void *)problem->half.device,
+        .weights = weights,
+        .bias = {problem->bias_device[0], problem->bias_device[1], problem->bias_device[2]},
+        .y = (convoy_fp16 *)(void *)y->device,
+        .overflow = problem->marks,
+        .marks = {MARK, MARK + 1, MARK + 2}};
+    return kernel->launch(&problem->shape, &operands, NULL);
+}
+
+/* Is image `loud`, and no other, marked, with `mark`? -1: none. */
+static bool marks_are(const struct problem *problem, int loud, uint32_t mark)
+{
+    uint32_t *marks = convoy_check_memory(problem->shape.n, sizeof *marks);
+    bool right = cudaDeviceSynchronize() == cudaSuccess &&
+                 cudaMemcpy(marks, problem->marks, (size_t)problem->shape.n * sizeof *marks,
+                            cudaMemcpyDeviceToHost) == cudaSuccess &&
+                 cudaMemset(problem->marks, 0, (size_t)problem->shape.n * sizeof *marks) == cudaSuccess;
+    for (int n = 0; n < problem->shape.n; n++)
+        right = right && marks[n] == (n == loud ? mark : 0);
+    free(marks);
+    return right;
+}
+
+/* A bias that one layer's result does not stand, each in turn: the image is marked for that layer. Later
+ * layers clip what comes of it; where they have maps that fill up a tile, whose weights are zeros, these are
+ * NaN, and marked later. */
+static bool marks_layers(struct problem *problem, const struct convoy_bottleneck_kernel *kernel,
+                         const void *weights, struct convoy_check_buffer *y)
+{
+    struct convoy_bottleneck_shape *s = &problem->shape;
+    const struct convoy_bottleneck_shape before = *s;
+    const float large = 70000;
+    bool full = is_pixel(s) && s->mid == 64 && s->c % 256 == 0;
+    bool right = true;
+    for (int layer = 0; layer < LAYERS && s->n == 1; layer++) {
+        uint32_t mark = 0;
+        if (!s->bias[layer])
+            continue;
+        for (int later = layer; later < LAYERS; later++)
+            s->act[later] = later == layer ? (struct convoy_unary){.kind = CONVOY_UNARY_NONE}
+                                           : (struct convoy_unary){.kind = CONVOY_UNARY_CLIP, .beta = 6};
+        right = right &&
+                cudaMemcpy(problem->bias_device[layer], &large, sizeof large, cudaMemcpyHostToDevice) ==
+                    cudaSuccess &&
+                launch(problem, kernel, weights, y) == cudaSuccess &&
+                cudaDeviceSynchronize() == cudaSuccess &&
+                cudaMemcpy(&mark, problem->marks, sizeof mark, cudaMemcpyDeviceToHost) == cudaSuccess &&
+                cudaMemset(problem->marks, 0, sizeof mark) == cudaSuccess &&
+                cudaMemcpy(problem->bias_device[layer], problem->bias[layer], sizeof large,
+                           cudaMemcpyHostToDevice) == cudaSuccess;
+        right = right && (full ? mark == (uint32_t)(MARK + layer) : mark >= (uint32_t)(MARK + layer));
+        *s = before;
+    }
+    return right;
+}
+
+/* A NaN in one pixel of one image. */
+static bool marks_image(struct convoy_check *check, struct problem *problem,
+                        const struct convoy_bottleneck_kernel *kernel, const void *weights,
+                        struct convoy_check_buffer *y)
+{
+    struct convoy_bottleneck_shape *s = &problem->shape;
+    const convoy_fp16 nan = 0x7e00;
+    int loud = convoy_check_between(check, 0, s->n - 1);
+    int64_t pixel = (int64_t)loud * s->h * s->w + convoy_check_between(check, 0, s->h * s->w - 1);
+    convoy_fp16 *at = (convoy_fp16 *)(void *)problem->half.device + pixel * s->x_pixel;
+    convoy_fp16 before;
+    if (cudaMemcpy(&before, at, sizeof before, cudaMemcpyDeviceToHost) != cudaSuccess ||
+        cudaMemcpy(at, &nan, sizeof nan, cudaMemcpyHostToDevice) != cudaSuccess ||
+        launch(problem, kernel, weights, y) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess)
+        return false;
+    uint32_t *marks = convoy_check_memory(s->n, sizeof *marks);
+    bool right = cudaMemcpy(marks, problem->marks, (size_t)s->n * sizeof *marks, cudaMemcpyDeviceToHost) ==
+                     cudaSuccess &&
+                 cudaMemset(problem->marks, 0, (size_t)s->n * sizeof *marks) == cudaSuccess &&
+                 cudaMemcpy(at, &before, sizeof before, cudaMemcpyHostToDevice) == cudaSuccess;
+    for (int n = 0; n < s->n; n++)
+        right = right && (marks[n] != 0) == (n == loud);
+    free(marks);
+    return right;
+}
+
+static void fail(struct convoy_check *check, const struct problem *problem, const char *kernel,
+                 const char *what)
+{
+    const struct convoy_bottleneck_shape *s = &problem->shape;
+    check->failures++;
+    fprintf(stderr, "FAILED: %s n %d %dx%d c %d mid %d: %s\n", kernel, s->n, s->h, s->w, s->c, s->mid, what);
+}
+
+/* One kernel; *first: the outputs of the first one, kept. */
+static void check_kernel(struct convoy_check *check, struct problem *problem,
+                         const struct convoy_bottleneck_kernel *kernel, const double *want,
+                         convoy_fp16 **first)
+{
+    const struct convoy_bottleneck_shape *s = &problem->shape;
+    int cases = check->cases;
+    size_t bytes = (size_t)(pixels_of(s) * s->y_pixel) * sizeof(convoy_fp16);
+    struct convoy_check_buffer half = convoy_check_buffer(pixels_of(s) * s->y_pixel / 2, 0);
+    struct convoy_check_buffer y = convoy_check_buffer(pixels_of(s) * s->c, 0);
+    void *packed = convoy_check_memory((int64_t)kernel->packed_bytes(s), 1);
+    const float *const weights[LAYERS] = {problem->weights[0], problem->weights[1], problem->weights[2]};
+    kernel->pack(s, weights, packed);
+    void *device = convoy_check_device_copy(packed, kernel->packed_bytes(s));
+    const struct convoy_nhwc_planes planes = {s->n, s->c, (int64_t)s->h * s->w, s->y_pixel, true, 0};
+    cudaError_t launched = launch(problem, kernel, device, &half);
+    convoy_fp16 *own = convoy_check_memory((int64_t)bytes, 1);
+    if (launched == cudaSuccess)
+        launched = convoy_launch_nhwc_to_planes(&planes, (const convoy_fp16 *)(const void *)half.device,
+                                                y.device, NULL);
+    if (launched == cudaSuccess)
+        launched = cudaMemcpy(own, half.device, bytes, cudaMemcpyDeviceToHost);
+    convoy_check_result(check, launched, &y, want, &half,
+                        "%s n %d %dx%d c %d mid %d, pixels of %lld and %lld, bias %d %d %d, act %d %d %d",
+                        kernel->name, s->n, s->h, s->w, s->c, s->mid, (long long)s->x_pixel,
+                        (long long)s->y_pixel, s->bias[0], s->bias[1], s->bias[2], (int)s->act[0].kind,
+                        (int)s->act[1].kind, (int)s->act[2].kind);
+    if (!marks_are(problem, -1, 0))
+        fail(check, problem, kernel->name, "an image is marked, whose numbers fp16 holds");
+    if (!has_few_products(s))
+        goto end;
+    if (!marks_image(check, problem, kernel, device, &half))
+        fail(check, problem, kernel->name, "not the image with a NaN, or not it alone, is marked");
+    if (!marks_layers(problem, kernel, device, &half))
+        fail(check, problem, kernel->name, "a result that fp16 does not hold is not told");
+end:
+    if (*first != NULL && memcmp(*first, own, bytes) != 0)
+        fail(check, problem, kernel->name, "other bits than with fewer maps in a block");
+    if (*first == NULL)
+        *first = own;
+    else
+        free(own);
+    check->cases = cases;
+    free(packed);
+    (void)cudaFree(device);
+    convoy_check_free(&half);
+    convoy_check_free(&y);
+}
+
+void convoy_check_bottleneck(struct convoy_check *check)
+{
+    struct problem problem = {0};
+    convoy_fp16 *first = NULL;
+    int count;
+    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
+    make(check, &problem);
+    double *want = reference(&problem);
+    check->bound = BOUND;
+    for (int i = 0; i < count; i++)
+        if (kernels[i]->takes(&problem.shape))
+            check_kernel(check, &problem, kernels[i], want, &first);
+    check->cases += CASES;
+    free(first);
+    free(want);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        free(problem.weights[layer]);
+        free(problem.bias[layer]);
+        (void)cudaFree(problem.bias_device[layer]);
+    }
+    (void)cudaFree(problem.marks);
+    free(problem.x);
+    convoy_check_free(&problem.half);
+}

@@ -1,0 +1,257 @@
+#include "kernels/check/time_bottlenecks.h"
+
+#include "kernels/bottleneck.h"
+#include "kernels/check/check_conv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYERS    CONVOY_BOTTLENECK_LAYERS
+#define CHAIN     10 /* bottlenecks of a graph */
+#define MOST_RUNS 100
+#define WARM_UP   3
+
+static const struct {
+    int side, c, mid;
+} sizes[] = {{56, 256, 64}, {28, 512, 128}, {14, 1024, 256}, {7, 2048, 512}};
+
+/* Device memory of one shape: x and what is made of it, weights for each of a chain. */
+struct memory {
+    void *x, *inside[2], *y, *weights[LAYERS];
+    size_t weight_bytes[LAYERS]; /* of one of the chain */
+    float *bias;
+};
+
+/* A chain of launches: number `which` of them. */
+struct chain {
+    cudaError_t (*launch)(const void *context, int which, cudaStream_t stream);
+    const void *context;
+};
+
+/* Random fp16 of both signs, small enough that sums of thousands are. */
+static void *halves(size_t bytes)
+{
+    uint16_t *numbers = convoy_check_memory((int64_t)bytes, 1);
+    uint32_t state = 1;
+    for (size_t i = 0; i < bytes / sizeof *numbers; i++) {
+        state = state * 1664525u + 1013904223u;
+        numbers[i] = (uint16_t)((state >> 16 & 0x8000u) | (0x2000u + (state >> 8 & 0x7ffu)));
+    }
+    void *device = convoy_check_device_copy(numbers, bytes);
+    free(numbers);
+    return device;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a;
+    float y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Microseconds of one link of the chain; 0: the device refuses to launch it. */
+static float time_chain(const struct chain *chain, int runs)
+{
+    cudaStream_t stream = NULL;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    cudaEvent_t marks[2] = {NULL, NULL};
+    float us[MOST_RUNS];
+    cudaError_t launched = cudaSuccess;
+    runs = runs < 1 ? 1 : runs > MOST_RUNS ? MOST_RUNS : runs;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    for (int i = 0; i < 2; i++)
+        check_cuda(cudaEventCreateWithFlags(&marks[i], cudaEventDefault), "creating an event");
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a graph");
+    for (int i = 0; i < CHAIN && launched == cudaSuccess; i++)
+        launched = chain->launch(chain->context, i, stream);
+    cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    if (launched == cudaSuccess) {
+        check_cuda(ended, "recording a graph");
+        check_cuda(cudaGraphInstantiate(&exec, graph, 0), "making a graph");
+    }
+    for (int i = -WARM_UP; i < runs && launched == cudaSuccess; i++) {
+        float ms = 0;
+        check_cuda(cudaEventRecord(marks[0], stream), "recording an event");
+        check_cuda(cudaGraphLaunch(exec, stream), "launching a graph");
+        check_cuda(cudaEventRecord(marks[1], stream), "recording an event");
+        check_cuda(cudaStreamSynchronize(stream), "waiting for a graph");
+        check_cuda(cudaEventElapsedTime(&ms, marks[0], marks[1]), "reading an event");
+        if (i >= 0)
+            us[i] = ms * 1000 / CHAIN;
+    }
+    if (exec != NULL)
+        check_cuda(cudaGraphExecDestroy(exec), "freeing a graph");
+    if (graph != NULL)
+        check_cuda(cudaGraphDestroy(graph), "freeing a graph");
+    for (int i = 0; i < 2; i++)
+        check_cuda(cudaEventDestroy(marks[i]), "freeing an event");
+    check_cuda(cudaStreamDestroy(stream), "freeing a stream");
+    qsort(us, (size_t)runs, sizeof us[0], by_value);
+    return launched == cudaSuccess ? us[runs / 2] : 0;
+}
+
+/* ---- Layer by layer ---- */
+
+struct layers {
+    struct memory memory;
+    struct convoy_conv_shape shapes[LAYERS];
+    const struct convoy_conv_kernel *kernels[LAYERS];
+    int first, last; /* of those that are launched */
+};
+
+static cudaError_t launch_layers(const void *context, int which, cudaStream_t stream)
+{
+    const struct layers *layers = context;
+    const struct memory *memory = &layers->memory;
+    cudaError_t launched = cudaSuccess;
+    for (int i = layers->first; i <= layers->last && launched == cudaSuccess; i++) {
+        const struct convoy_conv_operands operands = {
+            .x.data = i == 0 ? memory->x : memory->inside[i - 1],
+            .weights =
+                (const void *)((const char *)memory->weights[i] + (size_t)which * memory->weight_bytes[i]),
+            .bias = memory->bias,
+            .residual = i == LAYERS - 1 ? memory->x : NULL,
+            .y = i < LAYERS - 1 ? memory->inside[i] : memory->y};
+        launched = layers->kernels[i]->launch(&layers->shapes[i], &operands, stream);
+    }
+    return launched;
+}
+
+static struct convoy_conv_shape shape_of(int n, int side, int c, int k, int filter, bool residual)
+{
+    struct convoy_conv_shape shape = {.n = n,
+                                      .c = c,
+                                      .h = side,
+                                      .w = side,
+                                      .k = k,
+                                      .r = filter,
+                                      .s = filter,
+                                      .groups = 1,
+                                      .stride = {1, 1},
+                                      .dilation = {1, 1},
+                                      .pad = {filter / 2, filter / 2},
+                                      .oh = side,
+                                      .ow = side,
+                                      .bias = true,
+                                      .residual = residual,
+                                      .act = {CONVOY_UNARY_RELU, 0, 0},
+                                      .pool = 1,
+                                      .compute_type = CONVOY_COMPUTE_FP16};
+    shape.nhwc = (struct convoy_nhwc_layout){.on = true,
+                                             .pixel = c,
+                                             .row = (int64_t)c * side,
+                                             .image = (int64_t)c * side * side,
+                                             .y_pixel = k,
+                                             .residual_pixel = k};
+    return shape;
+}
+
+/* Finds the fastest kernel of each layer, by itself; returns the time of all three. */
+static float time_layers(struct layers *layers, int runs)
+{
+    int count;
+    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
+    const struct chain chain = {launch_layers, layers};
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const struct convoy_conv_kernel *best = NULL;
+        float least = 0;
+        float estimate = 0;
+        layers->first = layers->last = layer;
+        for (int i = 0; i < count; i++) {
+            if (!kernels[i]->nhwc || !kernels[i]->takes(&layers->shapes[layer]) ||
+                kernels[i]->scratch_bytes(&layers->shapes[layer]) > 0)
+                continue;
+            layers->kernels[layer] = kernels[i];
+            float guess = kernels[i]->estimate_us(&layers->shapes[layer]);
+            estimate = estimate == 0 || guess < estimate ? guess : estimate;
+            float us = time_chain(&chain, runs);
+            if (us > 0 && (best == NULL || us < least)) {
+                best = kernels[i];
+                least = us;
+            }
+        }
+        if (best == NULL)
+            check_die("--bottlenecks: no kernel takes layer %d in 16 bits; see --list", layer);
+        layers->kernels[layer] = best;
+        printf("  %-24s %8.2f us, least estimate %.2f\n", best->name, (double)least, (double)estimate);
+    }
+    layers->first = 0;
+    layers->last = LAYERS - 1;
+    return time_chain(&chain, runs);
+}
+
+/* ---- As a whole ---- */
+
+struct whole {
+    struct memory memory;
+    struct convoy_bottleneck_shape shape;
+    const struct convoy_bottleneck_kernel *kernel;
+};
+
+static cudaError_t launch_whole(const void *context, int which, cudaStream_t stream)
+{
+    const struct whole *whole = context;
+    const struct memory *memory = &whole->memory;
+    size_t bytes = whole->kernel->packed_bytes(&whole->shape);
+    const struct convoy_bottleneck_operands operands = {.x = memory->x,
+                                                        .weights = (const char *)memory->weights[0] +
+                                                                   (size_t)which * bytes,
+                                                        .bias = {memory->bias, memory->bias, memory->bias},
+                                                        .y = memory->y};
+    return whole->kernel->launch(&whole->shape, &operands, stream);
+}
+
+static void time_size(int index, int n, int runs)
+{
+    int side = sizes[index].side;
+    int c = sizes[index].c;
+    int mid = sizes[index].mid;
+    size_t pixels = (size_t)n * (size_t)side * (size_t)side;
+    size_t most = 4 * ((size_t)c * (size_t)mid * 2 + (size_t)mid * (size_t)mid * 9) / 3;
+    struct memory memory = {.x = halves(pixels * (size_t)c * 2), .y = halves(pixels * (size_t)c * 2)};
+    for (int i = 0; i < 2; i++)
+        memory.inside[i] = halves(pixels * (size_t)mid * 2);
+    float *zeros = convoy_check_memory(c, sizeof *zeros);
+    memory.bias = convoy_check_device_copy(zeros, (size_t)c * sizeof *zeros);
+    free(zeros);
+    for (int i = 0; i < LAYERS; i++) {
+        memory.weight_bytes[i] = (most * 2 + 1023) / 1024 * 1024; /* of all three layers, filled up */
+        memory.weights[i] = halves(CHAIN * memory.weight_bytes[i]);
+    }
+    printf("%d images of %d x %d x %d, %d inside\n", n, c, side, side, mid);
+    struct layers layers = {.memory = memory};
+    layers.shapes[0] = shape_of(n, side, c, mid, 1, false);
+    layers.shapes[1] = shape_of(n, side, mid, mid, 3, false);
+    layers.shapes[2] = shape_of(n, side, mid, c, 1, true);
+    printf("  %-24s %8.2f us\n", "all three", (double)time_layers(&layers, runs));
+    int count;
+    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
+    for (int i = 0; i < count; i++) {
+        struct whole whole = {memory,
+                              {.n = n, .h = side, .w = side, .c = c, .mid = mid, .x_pixel = c, .y_pixel = c},
+                              kernels[i]};
+        for (int layer = 0; layer < LAYERS; layer++) {
+            whole.shape.bias[layer] = true;
+            whole.shape.act[layer].kind = CONVOY_UNARY_RELU;
+        }
+        const struct chain chain = {launch_whole, &whole};
+        if (!kernels[i]->takes(&whole.shape) ||
+            kernels[i]->packed_bytes(&whole.shape) > memory.weight_bytes[0])
+            continue;
+        printf("  %-24s %8.2f us, estimated %.2f\n", kernels[i]->name, (double)time_chain(&chain, runs),
+               (double)kernels[i]->estimate_us(&whole.shape));
+    }
+    void *all[] = {memory.x,          memory.y,          memory.inside[0],  memory.inside[1],
+                   memory.weights[0], memory.weights[1], memory.weights[2], memory.bias};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        check_cuda(cudaFree(all[i]), "freeing device memory");
+}
+
+void time_bottlenecks(int runs, const int *batches, int batch_count)
+{
+    for (int b = 0; b < batch_count; b++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            time_size((int)i, batches[b], runs);
+}
