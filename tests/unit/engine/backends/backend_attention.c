@@ -66,6 +66,40 @@ Test(backend_attention, as_timm_has_it)
     check_graph_as(transformer(48, 3, SCALED_PRODUCT), CONVOY_COMPUTE_FP32, 1e-4);
 }
 
+/* As transformers' networks come from PyTorch's older exporter: queries, keys and values have layers of their
+ * own, and the keys' one transposition takes heads to the front and channels before rows. */
+static int add_attention_apart(struct convoy_graph *graph, int x, int64_t heads)
+{
+    const struct convoy_shape rows = *shape_of(graph, x);
+    int64_t T = rows.dims[1], C = rows.dims[2], D = C / heads;
+    const int by_heads[] = {0, 2, 1, 3}, turned[] = {0, 2, 3, 1};
+    int part[3], scale = add_constant(graph, FIXED(1), 0);
+    graph->tensors[scale].data[0] = 0.6f;
+    for (int i = 0; i < 3; i++) {
+        part[i] = add_reshape(graph, add_rows_dense(graph, x, C), SHAPE(1, T, heads, D));
+        part[i] = add_transpose(graph, part[i], i == 1 ? turned : by_heads);
+        if (i < 2)
+            part[i] = add_binary(graph, part[i], scale, CONVOY_MUL);
+    }
+    int s = add_activation(graph, SHAPE(1, heads, T, T));
+    add_node(graph, CONVOY_OP_MATMUL, s, 2, part);
+    int y = add_activation(graph, SHAPE(1, heads, T, D));
+    add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){add_softmax(graph, s, 3, 4), part[2]});
+    return add_rows_dense(graph, add_reshape(graph, add_transpose(graph, y, by_heads), rows), C);
+}
+
+Test(backend_attention, as_transformers_have_it)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15));
+    int x = add_conv(graph, graph->input, 48, 5, 5, patches, true);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 48, 9)), (const int[]){0, 2, 1});
+    for (int layer = 0; layer < 2; layer++)
+        x = add_binary(graph, x, add_attention_apart(graph, add_normalize(graph, x, false), 3), CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_normalize(graph, x, false)));
+    check_kernels(graph, 2, 0, 0, 0);
+}
+
 /* As torchvision has it: batch within rows, and queries, keys and values of 1 x T x N x C. */
 static int add_attention_within_rows(struct convoy_graph *graph, int x, int64_t heads)
 {
