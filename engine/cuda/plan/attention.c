@@ -86,6 +86,22 @@ static const struct convoy_node *only_reader(const struct convoy_graph *graph, i
     return NULL;
 }
 
+/* The product of the softmax's shares, as they are or with their matrices counted along other axes, with
+ * values. */
+static const struct convoy_node *product_behind(const struct convoy_graph *graph, int shares,
+                                                const int *readers)
+{
+    const struct convoy_node *node = only_reader(graph, shares, readers);
+    if (node != NULL && node->op == CONVOY_OP_RESHAPE) {
+        shares = node->output;
+        node = only_reader(graph, shares, readers);
+    }
+    return node != NULL && node->op == CONVOY_OP_MATMUL && node->inputs[0] == shares &&
+                   node->inputs[1] != shares
+               ? node
+               : NULL;
+}
+
 /* Matrices of rows x channels, or, turned, of channels x rows, as a view of a tensor of rows or of an image.
  */
 struct side {
@@ -315,15 +331,14 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
 {
     const struct convoy_graph *graph = tracer->graph;
     struct convoy_nhwc_attention *s = &attention->shape;
-    const struct convoy_shape *p = &graph->tensors[softmax->output].shape;
-    const struct convoy_node *values = only_reader(graph, softmax->output, readers);
-    if (softmax->softmax.log || softmax->softmax.axis != p->rank - 1 ||
-        softmax->softmax.axis_end != p->rank || p->rank < 3 || values == NULL ||
-        values->op != CONVOY_OP_MATMUL || values->inputs[0] != softmax->output ||
-        values->inputs[1] == softmax->output)
+    const struct convoy_shape *scores = &graph->tensors[softmax->output].shape;
+    const struct convoy_node *values = product_behind(graph, softmax->output, readers);
+    if (softmax->softmax.log || softmax->softmax.axis != scores->rank - 1 ||
+        softmax->softmax.axis_end != scores->rank || scores->rank < 3 || values == NULL)
         return false;
-    s->queries = (int)p->dims[p->rank - 2];
-    s->keys = (int)p->dims[p->rank - 1];
+    const struct convoy_shape *p = &graph->tensors[values->inputs[0]].shape;
+    s->queries = (int)scores->dims[scores->rank - 2];
+    s->keys = (int)scores->dims[scores->rank - 1];
     double scale = 1;
     const struct convoy_node *product = product_before(graph, softmax->inputs[0], readers, &scale, attention);
     if (product == NULL)
@@ -333,7 +348,7 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
     const struct convoy_shape *v = &graph->tensors[values->inputs[1]].shape;
     int rank = q->rank;
     int64_t d = rank > 0 ? q->dims[rank - 1] : 0;
-    if (rank < 3 || k->rank != rank || v->rank != p->rank || d % 8 != 0 ||
+    if (rank < 3 || k->rank != rank || p->rank < 3 || v->rank != p->rank || d % 8 != 0 ||
         d > CONVOY_NHWC_ATTENTION_CHANNELS || v->dims[v->rank - 1] != d || q->batch_axis < 0 ||
         q->batch_axis > rank - 3 || k->batch_axis != q->batch_axis || v->batch_axis != p->batch_axis ||
         p->batch_axis > p->rank - 3 || q->dims[rank - 2] != s->queries || k->dims[rank - 1] != s->keys ||

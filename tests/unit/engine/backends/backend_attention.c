@@ -9,6 +9,7 @@ enum form {
     SCALED_PRODUCT, /* with the bias of Swin added behind */
     SCALED_SUM,     /* of product and bias: no kernel does that */
     READ_PRODUCT,   /* which is an output of the network, too */
+    EINSUM,         /* heads are counted with the images by both products, and not by the softmax */
 };
 
 /* Self-attention of rows of T x channels, as timm's networks are exported: queries, keys and values take each
@@ -26,19 +27,28 @@ static int add_attention(struct convoy_graph *graph, int x, int64_t heads, enum 
     part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
     if (form == SCALED_QUERIES || form == READ_PRODUCT)
         part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
-    int s = add_activation(graph, SHAPE(1, heads, T, T));
+    const struct convoy_shape scores = SHAPE(1, heads, T, T);
+    for (int i = 0; i < 3 && form == EINSUM; i++)
+        part[i] = add_reshape(graph, part[i], i == 1 ? SHAPE(heads, D, T) : SHAPE(heads, T, D));
+    int s = add_activation(graph, form == EINSUM ? SHAPE(heads, T, T) : scores);
     add_node(graph, CONVOY_OP_MATMUL, s, 2, (int[]){part[0], part[1]});
     if (form == READ_PRODUCT)
         add_output(graph, s);
-    if (form == SCALED_PRODUCT)
+    if (form == EINSUM)
+        s = add_reshape(graph, s, scores);
+    if (form == SCALED_PRODUCT || form == EINSUM)
         s = add_binary(graph, s, scale, CONVOY_MUL);
-    if (form == SCALED_PRODUCT || form == SCALED_SUM)
+    if (form == SCALED_PRODUCT || form == SCALED_SUM || form == EINSUM)
         s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, T, T), 2), CONVOY_ADD);
     if (form == SCALED_SUM)
         s = add_binary(graph, s, scale, CONVOY_MUL);
     s = add_softmax(graph, s, 3, 4);
-    y = add_activation(graph, SHAPE(1, heads, T, D));
+    if (form == EINSUM)
+        s = add_reshape(graph, s, SHAPE(heads, T, T));
+    y = add_activation(graph, form == EINSUM ? SHAPE(heads, T, D) : SHAPE(1, heads, T, D));
     add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
+    if (form == EINSUM)
+        y = add_reshape(graph, y, SHAPE(1, heads, T, D));
     y = add_reshape(graph, add_transpose(graph, y, (const int[]){0, 2, 1, 3}), rows);
     return add_rows_dense(graph, y, C);
 }
@@ -62,6 +72,7 @@ Test(backend_attention, as_timm_has_it)
     check_layers(transformer(48, 2, SCALED_PRODUCT), 2, 0);
     check_layers(transformer(48, 2, SCALED_SUM), 0, -1);
     check_layers(transformer(48, 2, READ_PRODUCT), 0, -1);
+    check_layers(transformer(48, 2, EINSUM), 2, 0);
     check_layers(transformer(20, 2, SCALED_QUERIES), 0, -1); /* 10 channels of a head */
     check_graph_as(transformer(48, 3, SCALED_PRODUCT), CONVOY_COMPUTE_FP32, 1e-4);
 }
