@@ -80,6 +80,16 @@ static struct convoy_shape divided(const struct convoy_shape *shape, int axis)
     return result;
 }
 
+/* And back, where the batch has the axis before. */
+static struct convoy_shape with_windows_joined(const struct convoy_shape *shape)
+{
+    struct convoy_shape result = *shape;
+    int axis = shape->batch_axis;
+    result.rank--;
+    memcpy(&result.dims[axis], &shape->dims[axis + 1], (size_t)(result.rank - axis) * sizeof(shape->dims[0]));
+    return result;
+}
+
 /* The tensor that onnx_emit_for_each_image() made and whose windows were then taken together with the batch;
  * -1: none was. */
 static int before_windows_joined(const struct onnx_importer *importer, int tensor)
@@ -159,6 +169,32 @@ int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind
             return 0;
         }
     return onnx_emit_binary_of(importer, kind, inputs, shape, result);
+}
+
+int onnx_emit_windows_of_one(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
+                             int *result)
+{
+    const int given[2] = {a, b};
+    *result = -1;
+    for (int i = 0; i < 2 && importer->batch == 1; i++) {
+        const struct convoy_shape x = importer->graph->tensors[given[i]].shape;
+        const struct convoy_shape constant = importer->graph->tensors[given[1 - i]].shape;
+        int inputs[2], axis = x.batch_axis - (x.rank - constant.rank);
+        if (!has_windows(&x) || !is_constant(importer, given[1 - i]) || axis < 0 ||
+            constant.rank >= CONVOY_MAX_RANK || constant.dims[axis] != x.dims[x.batch_axis])
+            continue;
+        const struct convoy_shape apart = divided(&x, x.batch_axis), own = divided(&constant, axis);
+        int status = onnx_emit_reshape(importer, given[i], &apart, &inputs[i]);
+        if (status == 0)
+            status = onnx_emit_reshape(importer, given[1 - i], &own, &inputs[1 - i]);
+        if (status == 0)
+            status = onnx_emit_binary(importer, kind, inputs[0], inputs[1], result);
+        if (status != 0)
+            return status;
+        const struct convoy_shape joined = with_windows_joined(&importer->graph->tensors[*result].shape);
+        return onnx_emit_reshape(importer, *result, &joined, result);
+    }
+    return 0;
 }
 
 bool onnx_is_unmasked_softmax(struct onnx_importer *importer, int tensor)

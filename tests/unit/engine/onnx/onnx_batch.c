@@ -283,6 +283,49 @@ Test(onnx_batch, a_batch_of_one_with_windows_is_repeated_as_written)
     builder_free(b);
 }
 
+/* 10 - x, and then plus x's own rows of numbers, of four windows of an image that the batch was merged with.
+ */
+static struct builder *windows_with_constants(int64_t batch, int rank, const int64_t *dims)
+{
+    struct builder *b = builder_new(18);
+    builder_input(b, "x", DIMS(batch, 4, 6));
+    builder_output(b, "y");
+    builder_ints(b, "windows", DIMS(4 * batch, 2, 3));
+    builder_ints(b, "back", DIMS(batch, -1));
+    builder_floats(b, "c", rank, dims, NULL);
+    builder_node(b, "Reshape", "x,windows", "w");
+    builder_node(b, "Sub", "c,w", "d");
+    builder_node(b, "Reshape", "d,back", "y");
+    return b;
+}
+
+Test(onnx_batch, constants_for_the_windows_of_a_batch_of_one_are_each_image_s)
+{
+    struct builder *b = windows_with_constants(1, DIMS(4, 1, 3));
+    expect_output(b, "[N,24]");
+    expect_sound(b->loaded);
+    int found = 0;
+    for (int i = 0; i < b->loaded->node_count; i++) {
+        const struct convoy_node *node = &b->loaded->nodes[i];
+        if (node->op != CONVOY_OP_BINARY)
+            continue;
+        found++;
+        expect_shape(b->loaded, node->output, "[N,4,2,3]");
+        expect_shape(b->loaded, node->inputs[0], "[1,4,1,3]");
+        cr_expect(b->loaded->tensors[node->inputs[0]].data != NULL && node->binary == CONVOY_SUB);
+    }
+    cr_expect_eq(found, 1);
+    builder_free(b);
+    b = windows_with_constants(1, DIMS(1, 2, 3)); /* the same for each window */
+    expect_output(b, "[N,24]");
+    for (int i = 0; i < b->loaded->node_count; i++)
+        if (b->loaded->nodes[i].op == CONVOY_OP_BINARY)
+            expect_shape(b->loaded, b->loaded->nodes[i].output, "[4N,2,3]");
+    builder_free(b);
+    builder_refused(windows_with_constants(2, DIMS(4, 1, 3)), -EINVAL, "cannot be combined");
+    builder_refused(windows_with_constants(2, DIMS(8, 1, 3)), -EINVAL, "cannot be combined");
+}
+
 Test(onnx_batch, what_would_mix_images_is_refused)
 {
     struct builder *b = builder_new(13);
