@@ -177,13 +177,15 @@ static bool fold_factors(struct convoy_cuda_attention *attention)
     return true;
 }
 
-/* Are the channels of each head, seen from the first of a pixel, the next d of them? */
+/* Are the channels of each head the next d of a pixel of rows, seen from the first one, or, where these are
+ * taken by themselves, from the head before? */
 static bool has_whole_heads(const struct convoy_cuda_attention *attention, const struct side *side, int i,
                             int64_t step)
 {
     int64_t d = attention->shape.d;
-    return side->plane == 0 && side->view.scale == 1 && side->channels % d == 0 &&
-           attention->channel[i] % d == 0 && step % d == 0;
+    return side->plane == 0 &&
+           (attention->alike ? side->channels % d == 0 && attention->channel[i] % d == 0 && step % d == 0
+                             : attention->shape.heads == 1 || step == d);
 }
 
 static bool divide(struct convoy_cuda_attention *attention, const struct side *sides, int64_t matrices)
@@ -209,7 +211,7 @@ static bool divide(struct convoy_cuda_attention *attention, const struct side *s
         const struct side *side = &sides[i];
         attention->tensor[i] = side->view.base;
         attention->channel[i] = place_of(side, 0, 0, 0) % side->channels;
-        if (i < 2 && attention->normalized[i] && !has_whole_heads(attention, side, i, to[i]->head))
+        if (i < 2 && attention->normalize[i] >= 0 && !has_whole_heads(attention, side, i, to[i]->head))
             return false;
         attention->rows[i] = malloc((size_t)(s->windows * side->rows) * sizeof(int32_t));
         if (attention->rows[i] == NULL)
@@ -247,27 +249,37 @@ static int before_factors(const struct convoy_graph *graph, int tensor, double *
     return tensor;
 }
 
-/* Of rows that are normalised by their squares alone, and multiplied by one number then: what is normalised.
- * Else the tensor itself. `side` is 0 for queries, 1 for keys. */
-static int before_normalization(const struct convoy_graph *graph, int tensor, int side, double *scale,
-                                struct convoy_cuda_attention *attention)
+/* By what one number the node multiplies what it normalises; 0: it does something else with that. */
+static double factor_of_rows(const struct convoy_graph *graph, const struct convoy_node *node)
 {
-    double factor = 1;
-    int y = before_factors(graph, tensor, &factor), producer = graph->tensors[y].producer;
-    const struct convoy_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
-    int rank = graph->tensors[y].shape.rank;
-    if (node == NULL || node->op != CONVOY_OP_NORMALIZE || !node->normalize.rms ||
-        node->normalize.has_shift || node->normalize.axis != rank - 1 || node->normalize.axis_end != rank ||
-        (attention->normalized[0] && node->normalize.epsilon != attention->epsilon))
-        return tensor;
     const float *numbers = node->normalize.has_scale ? graph->tensors[node->inputs[1]].data : NULL;
-    for (int64_t i = 1; numbers != NULL && i < graph->tensors[y].shape.dims[rank - 1]; i++)
+    const struct convoy_shape *y = &graph->tensors[node->output].shape;
+    if (node->normalize.has_shift)
+        return 0;
+    for (int64_t i = 1; numbers != NULL && i < y->dims[y->rank - 1]; i++)
         if (numbers[i] != numbers[0])
-            return tensor;
-    attention->normalized[side] = true;
-    attention->epsilon = node->normalize.epsilon;
-    *scale *= factor * (numbers != NULL ? (double)numbers[0] : 1);
-    return node->inputs[0];
+            return 0;
+    return numbers != NULL ? (double)numbers[0] : 1;
+}
+
+/* Are queries and keys, where they are normalised, that in the same way, but for one factor? Then factors are
+ * part of the scale. */
+static void find_alike(const struct convoy_graph *graph, struct convoy_cuda_attention *attention,
+                       double *scale)
+{
+    double factors = 1;
+    const struct convoy_normalize *other = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (attention->normalize[i] < 0)
+            continue;
+        const struct convoy_node *node = &graph->nodes[attention->normalize[i]];
+        if (other != NULL && (node->normalize.epsilon != other->epsilon || node->normalize.rms != other->rms))
+            return;
+        other = &node->normalize;
+        factors *= factor_of_rows(graph, node);
+    }
+    attention->alike = factors != 0;
+    *scale *= attention->alike ? factors : 1;
 }
 
 /* Keys come transposed: what was transposed is easier to follow, by whole rows. */
@@ -287,13 +299,11 @@ static int before_transposition(const struct convoy_graph *graph, int keys, doub
     return node->inputs[0];
 }
 
-static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side *side, double *scale,
-                       struct convoy_cuda_attention *attention)
+static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side *side, double *scale)
 {
     int turned = before_transposition(tracer->graph, keys, scale);
     side->turned = turned < 0;
-    return trace_side(
-        tracer, turned < 0 ? keys : before_normalization(tracer->graph, turned, 1, scale, attention), side);
+    return trace_side(tracer, turned < 0 ? keys : turned, side);
 }
 
 /* The tensor of rows, or the image, that shows all of the result, and nothing else does: its map is turned
@@ -324,6 +334,19 @@ static bool trace_result(struct convoy_cuda_tracer *tracer, int tensor, const in
     view->map = turned;
     view->base = to;
     return true;
+}
+
+static bool trace_sides(struct convoy_cuda_tracer *tracer, const struct convoy_node *product,
+                        const struct convoy_node *values, const int *readers, double *scale,
+                        struct convoy_cuda_attention *attention, struct side *sides)
+{
+    tracer->normalize = &attention->normalize[0];
+    bool traced = trace_side(tracer, product->inputs[0], &sides[0]);
+    tracer->normalize = &attention->normalize[1];
+    traced = traced && trace_keys(tracer, product->inputs[1], &sides[1], scale);
+    tracer->normalize = NULL;
+    return traced && trace_side(tracer, values->inputs[1], &sides[2]) && sides[2].view.scale == 1 &&
+           trace_result(tracer, values->output, readers, &sides[3]);
 }
 
 static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_node *softmax,
@@ -366,12 +389,9 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
         sides[i].rows = i == 1 || i == 2 ? s->keys : s->queries;
         sides[i].d = s->d;
     }
-    if (!trace_side(tracer, before_normalization(graph, product->inputs[0], 0, &scale, attention),
-                    &sides[0]) ||
-        !trace_keys(tracer, product->inputs[1], &sides[1], &scale, attention) ||
-        !trace_side(tracer, values->inputs[1], &sides[2]) || sides[2].view.scale != 1 ||
-        !trace_result(tracer, values->output, readers, &sides[3]))
+    if (!trace_sides(tracer, product, values, readers, &scale, attention, sides))
         return false;
+    find_alike(graph, attention, &scale);
     s->scale = (float)(scale * sides[0].view.scale * sides[1].view.scale);
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++) {
         const struct convoy_shape *shape = &graph->tensors[sides[i].view.base].shape;
@@ -391,6 +411,8 @@ struct convoy_cuda_attention *convoy_cuda_find_attention(struct convoy_cuda_trac
 {
     struct side sides[CONVOY_CUDA_ATTENTION_SIDES] = {0};
     struct convoy_cuda_attention *attention = calloc(1, sizeof(*attention));
+    for (int i = 0; i < 2 && attention != NULL; i++)
+        attention->normalize[i] = -1;
     bool found =
         attention != NULL && recognise(tracer, &tracer->graph->nodes[softmax], readers, attention, sides);
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++)
