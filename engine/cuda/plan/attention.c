@@ -110,11 +110,15 @@ struct side {
     int64_t plane;    /* numbers of a channel of an image; 0: the base has rows of channels */
     int rows, d;
     bool turned;
+    int64_t heads,
+        windows; /* of which the matrices of each head follow each other; 0: those of each window */
 };
 
 /* The number of the base, as rows of channels, that is a channel of a row of matrix b; -1: none. */
 static int64_t place_of(const struct side *side, int64_t b, int64_t row, int64_t channel)
 {
+    if (side->heads > 0)
+        b = b % side->heads * side->windows + b / side->heads;
     int64_t at = side->turned ? (b * side->d + channel) * side->rows + row
                               : (b * side->rows + row) * side->d + channel;
     int64_t unit = side->view.unit, from = side->view.map[at / unit];
@@ -188,20 +192,32 @@ static bool has_whole_heads(const struct convoy_cuda_attention *attention, const
                              : attention->shape.heads == 1 || step == d);
 }
 
-static bool divide(struct convoy_cuda_attention *attention, const struct side *sides, int64_t matrices)
+/* Are the matrices those of so many heads, of each window, or of all windows one head after the other
+ * (Hiera's)? Of biases and factors the former order alone is known. */
+static bool has_so_many(struct convoy_cuda_attention *attention, struct side *sides, int64_t matrices,
+                        int64_t heads, bool one_after_the_other)
+{
+    struct convoy_nhwc_attention *s = &attention->shape;
+    struct convoy_nhwc_rows_of_heads *to[] = {&s->q, &s->k, &s->v, &s->y};
+    bool fits = matrices % heads == 0 &&
+                (!one_after_the_other || (attention->bias == NULL && attention->head_scale == NULL));
+    for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && fits; i++) {
+        sides[i].heads = one_after_the_other ? heads : 0;
+        sides[i].windows = matrices / heads;
+        fits = has_heads(&sides[i], matrices, heads, &to[i]->head);
+    }
+    return fits;
+}
+
+static bool divide(struct convoy_cuda_attention *attention, struct side *sides, int64_t matrices)
 {
     struct convoy_nhwc_attention *s = &attention->shape;
     struct convoy_nhwc_rows_of_heads *to[] = {&s->q, &s->k, &s->v, &s->y};
     int64_t heads = matrices;
-    for (;; heads--) {
-        bool fits = matrices % heads == 0;
-        for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && fits; i++)
-            fits = has_heads(&sides[i], matrices, heads, &to[i]->head);
-        if (fits)
-            break;
-        if (heads == 1)
+    while (!has_so_many(attention, sides, matrices, heads, false) &&
+           !has_so_many(attention, sides, matrices, heads, true))
+        if (--heads == 0)
             return false;
-    }
     s->heads = (int)heads;
     s->windows = (int)(matrices / heads);
     fold_bias(attention);

@@ -1,4 +1,5 @@
-/* Attention whose queries and keys are normalised, each row of a head by itself. */
+/* Attention whose queries and keys are normalised, each row of a head by itself, and whose heads come before
+ * windows. */
 #include "tests/unit/engine/backends/backend_rows.h"
 
 TestSuite(backend_attention_heads, .init = open_rows, .fini = close_backend, .timeout = 300);
@@ -90,4 +91,47 @@ Test(backend_attention_heads, that_are_normalised)
     check_kernels(normalized_heads(1, 24, LAYER_NORM), 1, 0, 0, 2); /* one head is a tensor of rows */
     for (enum normalized how = BY_TURNS; how <= OVER_ROWS; how++)
         check_layers(normalized_heads(3, 16, how), 0, -1);
+}
+
+enum added { NOTHING, BIAS, FACTORS, FACTORS_OF_WINDOWS };
+
+/* Hiera's: all windows of a head, then those of the next one. */
+static struct convoy_graph *heads_of_windows(int64_t heads, int64_t windows, enum added added)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {3, 3}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 12, 12));
+    int64_t D = 16, C = heads * D, T = 16 / windows;
+    const struct convoy_shape rows = SHAPE(1, 16, C);
+    int x = add_conv(graph, graph->input, C, 3, 3, patches, true), part[3];
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, C, 16)), (const int[]){0, 2, 1});
+    int y = add_reshape(graph, add_rows_dense(graph, x, 3 * C), SHAPE(1, windows, T, 3, heads, D));
+    y = add_transpose(graph, y, (const int[]){3, 0, 4, 1, 2, 5});
+    for (int i = 0; i < 3; i++)
+        part[i] = add_reshape(graph, add_slice(graph, y, 0, i, 1), SHAPE(1, heads, windows, T, D));
+    part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 2, 4, 3});
+    int s = add_activation(graph, SHAPE(1, heads, windows, T, T));
+    add_node(graph, CONVOY_OP_MATMUL, s, 2, part);
+    if (added == BIAS)
+        s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, windows, T, T), 2), CONVOY_ADD);
+    if (added == FACTORS)
+        s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, 1, 1, 1), 1), CONVOY_MUL);
+    if (added == FACTORS_OF_WINDOWS)
+        s = add_binary(graph, s, add_constant(graph, FIXED(1, 1, windows, 1, 1), 1), CONVOY_MUL);
+    y = add_activation(graph, SHAPE(1, heads, windows, T, D));
+    add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){add_softmax(graph, s, 4, 5), part[2]});
+    y = add_reshape(graph, add_transpose(graph, y, (const int[]){0, 2, 3, 1, 4}), rows);
+    y = add_binary(graph, x, add_rows_dense(graph, y, C), CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_normalize(graph, y, false)));
+    return graph;
+}
+
+Test(backend_attention_heads, before_windows)
+{
+    check_kernels(heads_of_windows(3, 4, NOTHING), 1, 0, 0, 0);
+    check_kernels(heads_of_windows(2, 2, NOTHING), 1, 0, 0, 0);
+    check_kernels(heads_of_windows(1, 4, BIAS), 1, 0, 0, 0);
+    check_kernels(heads_of_windows(2, 1, FACTORS), 1, 0, 0, 0);
+    check_layers(heads_of_windows(3, 4, BIAS), 0, -1);
+    check_layers(heads_of_windows(3, 4, FACTORS), 0, -1);
+    check_layers(heads_of_windows(2, 2, FACTORS_OF_WINDOWS), 0, -1);
 }
