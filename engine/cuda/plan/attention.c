@@ -147,14 +147,15 @@ static bool is_whole(const struct side *side, int64_t matrices)
 /* Do `heads` matrices that follow each other have the same pixels, and channels at equal distances? */
 static bool has_heads(const struct side *side, int64_t matrices, int64_t heads, int64_t *step)
 {
-    int64_t c = side->channels, first = place_of(side, 0, 0, 0) % c;
+    int64_t c = side->channels, first = place_of(side, 0, 0, 0) % c, head = 0;
     *step = heads > 1 ? place_of(side, 1, 0, 0) % c - first : 0;
     for (int64_t b = 0; b < matrices; b++) {
-        if (place_of(side, b, 0, 0) % c != first + b % heads * *step)
+        if (place_of(side, b, 0, 0) % c != first + head * *step)
             return false;
         for (int64_t row = 0; row < side->rows; row++)
-            if (place_of(side, b, row, 0) / c != place_of(side, b - b % heads, row, 0) / c)
+            if (place_of(side, b, row, 0) / c != place_of(side, b - head, row, 0) / c)
                 return false;
+        head = head + 1 < heads ? head + 1 : 0;
     }
     return true;
 }
@@ -192,18 +193,19 @@ static bool has_whole_heads(const struct convoy_cuda_attention *attention, const
                              : attention->shape.heads == 1 || step == d);
 }
 
-/* Are the matrices those of so many heads, of each window, or of all windows one head after the other
- * (Hiera's)? Of biases and factors the former order alone is known. */
-static bool has_so_many(struct convoy_cuda_attention *attention, struct side *sides, int64_t matrices,
-                        int64_t heads, bool one_after_the_other)
+/* Are the matrices those of as many heads as there are for each of so many windows: of each window, or of all
+ * windows one head after the other (Hiera's)? Of biases and factors the former order alone is known. */
+static bool has_windows(struct convoy_cuda_attention *attention, struct side *sides, int64_t matrices,
+                        int64_t windows, bool one_after_the_other)
 {
     struct convoy_nhwc_attention *s = &attention->shape;
     struct convoy_nhwc_rows_of_heads *to[] = {&s->q, &s->k, &s->v, &s->y};
-    bool fits = matrices % heads == 0 &&
+    int64_t heads = matrices / windows;
+    bool fits = heads * windows == matrices &&
                 (!one_after_the_other || (attention->bias == NULL && attention->head_scale == NULL));
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && fits; i++) {
         sides[i].heads = one_after_the_other ? heads : 0;
-        sides[i].windows = matrices / heads;
+        sides[i].windows = windows;
         fits = has_heads(&sides[i], matrices, heads, &to[i]->head);
     }
     return fits;
@@ -213,13 +215,14 @@ static bool divide(struct convoy_cuda_attention *attention, struct side *sides, 
 {
     struct convoy_nhwc_attention *s = &attention->shape;
     struct convoy_nhwc_rows_of_heads *to[] = {&s->q, &s->k, &s->v, &s->y};
-    int64_t heads = matrices;
-    while (!has_so_many(attention, sides, matrices, heads, false) &&
-           !has_so_many(attention, sides, matrices, heads, true))
-        if (--heads == 0)
+    int64_t windows = 1;
+    while (!has_windows(attention, sides, matrices, windows, false) &&
+           !has_windows(attention, sides, matrices, windows, true))
+        if (++windows > matrices)
             return false;
+    int64_t heads = matrices / windows;
     s->heads = (int)heads;
-    s->windows = (int)(matrices / heads);
+    s->windows = (int)windows;
     fold_bias(attention);
     if (!fold_factors(attention))
         return false;
