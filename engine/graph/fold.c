@@ -86,8 +86,10 @@ int convoy_graph_fold(struct convoy_graph *graph)
     if (readers == NULL)
         return -ENOMEM;
     convoy_fold_normalize_scales(graph, readers);
+    int status = convoy_fold_scaled_swish(graph, readers);
     convoy_fold_reshapes(graph, readers);
-    int status = convoy_fold_scales(graph, readers);
+    if (status == 0)
+        status = convoy_fold_scales(graph, readers);
     free(readers);
     /* What moved left reshapes behind each other. */
     return status == 0 ? convoy_fold_reshape_chains(graph) : status;

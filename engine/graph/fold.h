@@ -17,6 +17,11 @@ int convoy_fold_transposes(struct convoy_graph *graph);
  * swish (Sigmoid and Mul), by one ACTIVATION. */
 void convoy_fold_swish(struct convoy_graph *graph);
 
+/* Makes of x * Sigmoid(a x), as quick GELU is written, a product with a before a swish, and with 1 / a behind
+ * it: the layers before and behind take both (convoy_fold_scales()). readers as below; it is kept up to date.
+ * Returns 0 or -ENOMEM. */
+int convoy_fold_scaled_swish(struct convoy_graph *graph, int *readers);
+
 /* Replaces GELU, written with Erf or Tanh, by one ACTIVATION. */
 void convoy_fold_gelu(struct convoy_graph *graph);
 
@@ -41,7 +46,8 @@ void convoy_fold_pads(struct convoy_graph *graph);
 
 /* Folds y = scale[k] x + shift[k], written as SCALE_SHIFT or as a BINARY with a constant, into the weights
  * and bias of the CONV or DENSE that computes x, if nothing else reads x and no more than 64 MiB of shared
- * weights have to be copied. readers[t] is how many nodes and graph outputs read tensor t, with room for two
+ * weights have to be copied; a product of an ACTIVATION with one number into the weights of the layer that
+ * alone reads it. readers[t] is how many nodes and graph outputs read tensor t, with room for two
  * more tensors per node; it is kept up to date. Returns 0 or -ENOMEM. */
 int convoy_fold_scales(struct convoy_graph *graph, int *readers);
 

@@ -1,5 +1,6 @@
 /* Batch norm, and what else multiplies and shifts channels, into the weights before it:
- * scale (W x + b) + shift = (scale W) x + (scale b + shift). Computed in double and rounded once. */
+ * scale (W x + b) + shift = (scale W) x + (scale b + shift). One factor behind an activation, into the
+ * weights behind it: W (scale x) + b = (scale W) x + b. Computed in double and rounded once. */
 #include "engine/graph/build.h"
 #include "engine/graph/fold.h"
 
@@ -190,40 +191,92 @@ static int apply(struct convoy_graph *graph, struct convoy_node *target, const s
     return 0;
 }
 
-/* Floats that apply() would have to copy or make because others read the same weights or there is no bias. */
+static int scale_weights(struct convoy_graph *graph, struct convoy_node *target, double scale, int *readers)
+{
+    float *weight = own_constant(graph, target, 1, readers);
+    if (weight == NULL)
+        return -ENOMEM;
+    int64_t elements = convoy_shape_elements(&graph->tensors[target->inputs[1]].shape);
+    for (int64_t i = 0; i < elements; i++)
+        weight[i] = (float)(weight[i] * scale);
+    return 0;
+}
+
+/* The node that reads a tensor which one node reads; -1 for others. NULL: no memory. The caller frees it. */
+static int *find_readers(const struct convoy_graph *graph, const int *readers)
+{
+    int *reader_of = malloc(((size_t)graph->tensor_count + 1) * sizeof *reader_of);
+    for (int t = 0; reader_of != NULL && t < graph->tensor_count; t++)
+        reader_of[t] = -1;
+    for (int i = 0; reader_of != NULL && i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].input_count && graph->nodes[i].output >= 0; k++)
+            if (readers[graph->nodes[i].inputs[k]] == 1)
+                reader_of[graph->nodes[i].inputs[k]] = i;
+    return reader_of;
+}
+
+/* The layer that alone reads an activation times one number, through reshapes at most. NULL: there is none,
+ * or the node is something else. */
+static struct convoy_node *layer_behind(struct convoy_graph *graph, const struct convoy_node *node,
+                                        const struct affine *affine, const int *readers, const int *reader_of)
+{
+    int producer = graph->tensors[affine->x].producer, reader = reader_of[node->output];
+    if (affine->axis >= 0 || affine->shift != NULL || producer < 0 || readers[affine->x] != 1 ||
+        graph->nodes[producer].op != CONVOY_OP_ACTIVATION ||
+        !convoy_same_shape(&graph->tensors[affine->x].shape, &graph->tensors[node->output].shape))
+        return NULL;
+    while (reader >= 0 && graph->nodes[reader].op == CONVOY_OP_RESHAPE)
+        reader = reader_of[graph->nodes[reader].output];
+    struct convoy_node *layer = reader >= 0 ? &graph->nodes[reader] : NULL;
+    return layer != NULL && (layer->op == CONVOY_OP_CONV || layer->op == CONVOY_OP_DENSE) ? layer : NULL;
+}
+
+/* Floats that would have to be copied or made because others read the same weights or, where it takes one,
+ * there is no bias. */
 static int64_t floats_to_add(const struct convoy_graph *graph, const struct convoy_node *target,
-                             const int *readers)
+                             bool takes_bias, const int *readers)
 {
     const struct convoy_shape *weight = &graph->tensors[target->inputs[1]].shape;
     bool own_bias = target->input_count == 3 && readers[target->inputs[2]] == 1;
     return (readers[target->inputs[1]] == 1 ? 0 : convoy_shape_elements(weight)) +
-           (own_bias ? 0 : weight->dims[0]);
+           (own_bias || !takes_bias ? 0 : weight->dims[0]);
+}
+
+/* What made the node's input makes its output. */
+static void drop_behind(struct convoy_graph *graph, struct convoy_node *node, int x)
+{
+    int producer = graph->tensors[x].producer;
+    graph->nodes[producer].output = node->output;
+    graph->tensors[node->output].producer = producer;
 }
 
 int convoy_fold_scales(struct convoy_graph *graph, int *readers)
 {
     int64_t floats_left = MOST_ADDED;
-    for (int i = 0; i < graph->node_count; i++) {
+    int status = 0, *reader_of = find_readers(graph, readers);
+    if (reader_of == NULL)
+        return -ENOMEM;
+    for (int i = 0; i < graph->node_count && status == 0; i++) {
         struct convoy_node *node = &graph->nodes[i];
         struct affine affine;
         if (node->output < 0 || !read_affine(graph, node, &affine))
             continue;
-        struct convoy_node *target = layer_before(graph, affine.x, affine.axis, readers);
+        struct convoy_node *before = layer_before(graph, affine.x, affine.axis, readers);
+        struct convoy_node *target =
+            before != NULL ? before : layer_behind(graph, node, &affine, readers, reader_of);
         if (target == NULL)
             continue;
-        int64_t added = floats_to_add(graph, target, readers);
+        int64_t added = floats_to_add(graph, target, before != NULL, readers);
         if (added > floats_left)
             continue;
         floats_left -= added;
-        if (apply(graph, target, &affine, readers) != 0)
-            return -ENOMEM;
-        /* What made the node's input makes its output. */
-        int producer = graph->tensors[affine.x].producer;
-        graph->nodes[producer].output = node->output;
-        graph->tensors[node->output].producer = producer;
+        status = before != NULL ? apply(graph, target, &affine, readers)
+                                : scale_weights(graph, target, affine_scale(&affine, 0), readers);
+        drop_behind(graph, node, affine.x);
         for (int k = 0; k < node->input_count; k++)
             readers[node->inputs[k]]--;
         node->output = -1;
     }
-    return 0;
+    free(reader_of);
+    return status;
 }

@@ -123,7 +123,10 @@ int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kin
     const struct convoy_shape a_shape = importer->graph->tensors[a].shape;
     const struct convoy_shape b_shape = importer->graph->tensors[b].shape;
     struct convoy_shape shape;
-    int status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &shape);
+    int status = onnx_emit_windows_of_one(importer, kind, a, b, result);
+    if (status != 0 || *result >= 0)
+        return status;
+    status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &shape);
     if (status == 0)
         status = onnx_emit_unrepeated(importer, kind, a, b, &shape, result);
     return status != 0 || *result >= 0 ? status

@@ -75,6 +75,12 @@ int onnx_emit_for_each_image(struct onnx_importer *importer, int constant, const
 int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
                          const struct convoy_shape *shape, int *result);
 
+/* Emits a BINARY of an activation and a constant that has a number for all that lies on the axis of a batch
+ * of 1, in a file that has that number for its batch: it is that of each image, as masks of windows are.
+ * *result is the tensor; -1 and nothing emitted where the two are something else. */
+int onnx_emit_windows_of_one(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
+                             int *result);
+
 /* Is the tensor a softmax of products that are masked by finite numbers at most? It then has NaN only where
  * the network has computed infinity or NaN before, never because everything is masked. */
 bool onnx_is_unmasked_softmax(struct onnx_importer *importer, int tensor);

@@ -64,6 +64,82 @@ static bool all_are(struct onnx_importer *importer, int tensor, bool (*is)(float
     return true;
 }
 
+/* Does the axis hold windows of the images that the batch is on, and may they have an axis of their own? */
+static bool has_windows(const struct convoy_shape *shape)
+{
+    return shape->batch_axis >= 0 && shape->dims[shape->batch_axis] > 1 && shape->rank < CONVOY_MAX_RANK;
+}
+
+/* The shape with what lies along the axis, but for the batch, on an axis of its own behind it. */
+static struct convoy_shape divided(const struct convoy_shape *shape, int axis)
+{
+    struct convoy_shape result = *shape;
+    result.rank++;
+    result.dims[axis] = 1;
+    memcpy(&result.dims[axis + 1], &shape->dims[axis], (size_t)(shape->rank - axis) * sizeof(shape->dims[0]));
+    return result;
+}
+
+/* And back, where the batch has the axis before. */
+static struct convoy_shape with_windows_joined(const struct convoy_shape *shape)
+{
+    struct convoy_shape result = *shape;
+    int axis = shape->batch_axis;
+    result.rank--;
+    memcpy(&result.dims[axis], &shape->dims[axis + 1], (size_t)(result.rank - axis) * sizeof(shape->dims[0]));
+    return result;
+}
+
+/* The tensor that onnx_emit_for_each_image() made and whose windows were then taken together with the batch;
+ * -1: none was. */
+static int before_windows_joined(const struct onnx_importer *importer, int tensor)
+{
+    const struct convoy_tensor *tensors = importer->graph->tensors;
+    const struct convoy_shape *shape = &tensors[tensor].shape;
+    const struct convoy_node *node = fold_producer(importer->graph, tensor);
+    if (node == NULL || node->op != CONVOY_OP_RESHAPE || !has_windows(shape) ||
+        repeated_constant(importer, node->inputs[0]) < 0)
+        return -1;
+    struct convoy_shape apart = divided(shape, shape->batch_axis);
+    return convoy_same_shape(&tensors[node->inputs[0]].shape, &apart) ? node->inputs[0] : -1;
+}
+
+/* Can another operand of a result of `shape` be one of a result whose windows are apart? `own` is its shape
+ * then. A constant is the same for each window. */
+static bool fits_apart(const struct onnx_importer *importer, int tensor, const struct convoy_shape *shape,
+                       struct convoy_shape *own)
+{
+    const struct convoy_shape *given = &importer->graph->tensors[tensor].shape;
+    int axis = shape->batch_axis - (shape->rank - given->rank); /* where the result has its batch */
+    *own = axis >= 0 ? divided(given, axis) : *given;
+    return is_constant(importer, tensor) || convoy_same_shape(given, shape);
+}
+
+/* onnx_emit_unrepeated() for images that are cut into windows, as Swin's masks are: what is computed is so
+ * with the windows on an axis of their own, where masks are constants. */
+static int unrepeat_windows(struct onnx_importer *importer, enum convoy_binary_kind kind, const int given[2],
+                            const struct convoy_shape *shape, int *result)
+{
+    int inputs[2], status = 0;
+    struct convoy_shape own[2];
+    if (!has_windows(shape))
+        return 0;
+    const struct convoy_shape apart = divided(shape, shape->batch_axis);
+    for (int i = 0; i < 2; i++) {
+        inputs[i] = before_windows_joined(importer, given[i]);
+        if (inputs[i] < 0 && !fits_apart(importer, given[i], shape, &own[i]))
+            return 0;
+    }
+    if (inputs[0] < 0 && inputs[1] < 0)
+        return 0;
+    for (int i = 0; i < 2 && status == 0; i++)
+        if (inputs[i] < 0)
+            status = onnx_emit_reshape(importer, given[i], &own[i], &inputs[i]);
+    if (status == 0)
+        status = onnx_emit_unrepeated(importer, kind, inputs[0], inputs[1], &apart, result);
+    return status == 0 && *result >= 0 ? onnx_emit_reshape(importer, *result, shape, result) : status;
+}
+
 int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
                          const struct convoy_shape *shape, int *result)
 {
@@ -73,7 +149,7 @@ int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind
     struct convoy_shape small;
     *result = -1;
     if (bare[0] < 0 && bare[1] < 0)
-        return 0;
+        return unrepeat_windows(importer, kind, (int[]){a, b}, shape, result);
     const struct convoy_shape a_shape = tensors[inputs[0]].shape, b_shape = tensors[inputs[1]].shape;
     int status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &small);
     if (status != 0)
@@ -93,6 +169,32 @@ int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind
             return 0;
         }
     return onnx_emit_binary_of(importer, kind, inputs, shape, result);
+}
+
+int onnx_emit_windows_of_one(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
+                             int *result)
+{
+    const int given[2] = {a, b};
+    *result = -1;
+    for (int i = 0; i < 2 && importer->batch == 1; i++) {
+        const struct convoy_shape x = importer->graph->tensors[given[i]].shape;
+        const struct convoy_shape constant = importer->graph->tensors[given[1 - i]].shape;
+        int inputs[2], axis = x.batch_axis - (x.rank - constant.rank);
+        if (!has_windows(&x) || !is_constant(importer, given[1 - i]) || axis < 0 ||
+            constant.rank >= CONVOY_MAX_RANK || constant.dims[axis] != x.dims[x.batch_axis])
+            continue;
+        const struct convoy_shape apart = divided(&x, x.batch_axis), own = divided(&constant, axis);
+        int status = onnx_emit_reshape(importer, given[i], &apart, &inputs[i]);
+        if (status == 0)
+            status = onnx_emit_reshape(importer, given[1 - i], &own, &inputs[1 - i]);
+        if (status == 0)
+            status = onnx_emit_binary(importer, kind, inputs[0], inputs[1], result);
+        if (status != 0)
+            return status;
+        const struct convoy_shape joined = with_windows_joined(&importer->graph->tensors[*result].shape);
+        return onnx_emit_reshape(importer, *result, &joined, result);
+    }
+    return 0;
 }
 
 bool onnx_is_unmasked_softmax(struct onnx_importer *importer, int tensor)

@@ -137,7 +137,7 @@ static int read_expand(struct onnx_importer *importer)
         return status;
     /* The file may write out the number that its batch has. */
     int place = x->shape.batch_axis + wanted.rank - x->shape.rank;
-    if (x->shape.batch_axis >= 0 && wanted.batch_axis < 0 && place >= 0 && importer->batch > 1 &&
+    if (x->shape.batch_axis >= 0 && wanted.batch_axis < 0 && place >= 0 && importer->batch > 0 &&
         wanted.dims[place] == x->shape.dims[x->shape.batch_axis] * importer->batch)
         wanted.dims[place] = 1;
     /* A constant for each image: the batch is put in last. */

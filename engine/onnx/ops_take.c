@@ -341,24 +341,28 @@ static int gather_activation(struct onnx_importer *importer, const struct onnx_v
 }
 
 /* Along the batch axis, at places that lie in each image's own part of it: those are taken from each image.
- */
+ * In a file whose batch is 1 they may be constants. */
 static int gather_own(struct onnx_importer *importer, const struct onnx_value *x,
                       const struct onnx_value *indices, int axis)
 {
+    bool of_one = indices->shape.batch_axis < 0;
+    int batch_axis = of_one ? 0 : indices->shape.batch_axis;
     int64_t limit = x->shape.dims[axis], count = convoy_shape_elements(&indices->shape);
-    struct convoy_shape apart = {.batch_axis = axis},
-                        shape = {.batch_axis = axis + indices->shape.batch_axis};
+    struct convoy_shape apart = {.batch_axis = axis}, shape = {.batch_axis = axis + batch_axis};
     int tensor = -1, status = 0;
     if (axis != x->shape.batch_axis || x->outer != 1 || x->shape.rank == CONVOY_MAX_RANK ||
-        onnx_product(&indices->shape, 0, indices->shape.batch_axis) != 1)
+        onnx_product(&indices->shape, 0, batch_axis) != 1)
         return onnx_refuse(importer, ONNX_IMAGES_APART, "it takes some of the images of a batch");
     int64_t *places = malloc(((size_t)count + 1) * sizeof *places);
     if (places == NULL)
         return onnx_out_of_memory(importer);
     for (int64_t i = 0; i < count && status == 0; i++) {
         struct onnx_int index = indices->ints[i];
-        places[i] = index.fixed;
-        if (index.image != limit || index.batch != 0 || index.fixed < 0 || index.fixed >= limit)
+        places[i] = index.fixed + (of_one && index.fixed < 0 ? limit : 0);
+        bool inside = index.batch == 0 && places[i] >= 0 && places[i] < limit;
+        if (of_one && !inside)
+            status = onnx_fail(importer, -EINVAL, "one of its indices is outside its input");
+        else if (!inside || (!of_one && index.image != limit))
             status = onnx_refuse(importer, ONNX_IMAGES_APART, "it takes elements of other images of a batch");
     }
     for (int i = 0; i < x->shape.rank; i++) {
@@ -395,7 +399,10 @@ static int read_gather(struct onnx_importer *importer)
     if (indices == NULL || indices->kind != ONNX_INTS ||
         x->shape.rank - 1 + indices->shape.rank > CONVOY_MAX_RANK)
         return onnx_refuse(importer, ONNX_CUT, "its indices are not constant integers");
-    if (indices->shape.batch_axis >= 0 && x->kind == ONNX_ACTIVATION)
+    /* Behind a batch of 1 that was merged with what follows: its elements are one image's. */
+    bool of_one = importer->batch == 1 && axis == x->shape.batch_axis && x->shape.dims[axis] > 1 &&
+                  indices->shape.rank > 0 && convoy_shape_elements(&indices->shape) > 0;
+    if ((indices->shape.batch_axis >= 0 || of_one) && x->kind == ONNX_ACTIVATION)
         return gather_own(importer, x, indices, axis);
     if (indices->shape.batch_axis >= 0)
         return onnx_refuse(importer, ONNX_BATCH_OF_ONE, "its indices differ from image to image");

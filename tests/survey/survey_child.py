@@ -40,12 +40,12 @@ def spread(values):
     return float(numpy.abs(first[0] - first[1]).max() / max(numpy.abs(first).max(), 1e-30)) if len(first) > 1 else None
 
 
-def answers(path, images, single):
-    """(outputs by ONNX Runtime, how far its optimisation levels differ). single: it is asked for one image at a time, and counts as
-    differing from itself, too, as its answers to the same images do a millionth brighter: where activations are quantised as they
-    come, rounding decides."""
+def answers(path, images, single, together):
+    """(outputs by ONNX Runtime, how far its optimisation levels differ). It is asked for one image at a time unless together. single:
+    so in any case, and it counts as differing from itself, too, as its answers to the same images do a millionth brighter: where
+    activations are quantised as they come, rounding decides."""
     levels = [onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL]
-    batches = [images[i : i + 1] for i in range(len(images))] if single else [images]
+    batches = [images] if together and not single else [images[i : i + 1] for i in range(len(images))]
     results = []
     for level in levels:
         session = session_of(path, level)
@@ -89,14 +89,13 @@ def prepare(name, exporter, seed, folder):
     about["operators"], about["opset"] = operators(path)
     about["input_name"] = onnx.load(path, load_external_data=False).graph.input[0].name
     reference, single = about.pop("reference", path), about.get("single", False)
-    images = images_of(about, ROWS if about["open_batch"] else 1, seed)
+    images = images_of(about, ROWS, seed)
     try:
-        outputs, about["peer_error"] = answers(reference, images, single)
+        outputs, about["peer_error"] = answers(reference, images, single, about["open_batch"])
     except Exception:  # a batch that only seems to be open
-        if len(images) == 1:
+        if not about["open_batch"]:
             raise
-        images = images[:1]
-        outputs, about["peer_error"] = answers(reference, images, single)
+        outputs, about["peer_error"] = answers(reference, images, single, False)
     about["rows"] = len(images)
     about["spread"] = spread(list(outputs.values()))
     if not all(numpy.isfinite(values).all() for values in outputs.values()):

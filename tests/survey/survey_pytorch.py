@@ -26,6 +26,10 @@ def write(source, name, exporter, seed, path):
     network, size = pytorch_networks.made(source, name)
     network = with_drawn_weights(network, size)
     # As PyTorch writes it by default: the new exporter puts the weights into a file beside.
-    open_batch = pytorch_export.export(network, size, path, exporter, beside=True)
+    if exporter == "dynamo-one":
+        pytorch_export.by_dynamo(network, torch.randn(1, 3, *size), path, open_batch=False, beside=True)
+        open_batch = False
+    else:
+        open_batch = pytorch_export.export(network, size, path, exporter, beside=True)
     parameters = sum(each.numel() for each in network.parameters())
     return {"parameters": parameters, "image": [3, *size], "open_batch": open_batch}

@@ -15,11 +15,12 @@ import importlib
 
 Source = collections.namedtuple("Source", "module exporters by_default")
 PYTORCH = ("torchscript", "dynamo")
+ONE = ("dynamo-one",)  # the new exporter with one image and nothing open, as it writes a network that it is only given
 FORMS = ("fp16", "quint8", "qint8", "q4")  # of what torchscript wrote: survey_forms.py
 SOURCES = {
-    "torchvision": Source("survey_pytorch", PYTORCH, PYTORCH),
-    "timm": Source("survey_pytorch", PYTORCH, PYTORCH),
-    "transformers": Source("survey_transformers", PYTORCH + FORMS, PYTORCH),
+    "torchvision": Source("survey_pytorch", PYTORCH + ONE, PYTORCH),
+    "timm": Source("survey_pytorch", PYTORCH + ONE, PYTORCH),
+    "transformers": Source("survey_transformers", PYTORCH + ONE + FORMS, PYTORCH),
     "keras": Source("survey_keras", ("tf2onnx", "tf2onnx-nchw", "keras"), ("tf2onnx", "keras")),
 }
 EXPORTERS = tuple(dict.fromkeys(exporter for source in SOURCES.values() for exporter in source.exporters))

@@ -86,8 +86,9 @@ def export(network, size, path, exporter):
     """Raises what the exporter raises."""
     example = torch.randn(2, 3, *size)
     names = {"input_names": ["pixel_values"], "output_names": ["logits"]}
-    if exporter == "dynamo":
-        shapes = ({0: torch.export.Dim("batch_size")},)
+    if exporter.startswith("dynamo"):
+        shapes = ({0: torch.export.Dim("batch_size")},) if exporter == "dynamo" else None
+        example = example if exporter == "dynamo" else example[:1]
         torch.onnx.export(network, (example,), str(path), dynamo=True, dynamic_shapes=shapes, external_data=True, verbose=False, **names)
         return
     for opset in OPSETS:
@@ -103,8 +104,9 @@ def export(network, size, path, exporter):
 def write(source, name, exporter, seed, path):
     torch.set_num_threads(1)
     network, size = network_of(name, seed)
-    about = {"parameters": sum(each.numel() for each in network.parameters()), "image": [3, *size], "open_batch": True}
-    if exporter != "dynamo":
+    about = {"parameters": sum(each.numel() for each in network.parameters()), "image": [3, *size]}
+    about["open_batch"] = exporter != "dynamo-one"
+    if not exporter.startswith("dynamo"):
         about["input"] = {"height": size[0], "width": size[1]}
     if exporter not in survey_forms.FORMS:
         export(network, size, path, exporter)

@@ -86,6 +86,22 @@ static const struct convoy_node *only_reader(const struct convoy_graph *graph, i
     return NULL;
 }
 
+/* The product of the softmax's shares, as they are or with their matrices counted along other axes, with
+ * values. */
+static const struct convoy_node *product_behind(const struct convoy_graph *graph, int shares,
+                                                const int *readers)
+{
+    const struct convoy_node *node = only_reader(graph, shares, readers);
+    if (node != NULL && node->op == CONVOY_OP_RESHAPE) {
+        shares = node->output;
+        node = only_reader(graph, shares, readers);
+    }
+    return node != NULL && node->op == CONVOY_OP_MATMUL && node->inputs[0] == shares &&
+                   node->inputs[1] != shares
+               ? node
+               : NULL;
+}
+
 /* Matrices of rows x channels, or, turned, of channels x rows, as a view of a tensor of rows or of an image.
  */
 struct side {
@@ -94,11 +110,15 @@ struct side {
     int64_t plane;    /* numbers of a channel of an image; 0: the base has rows of channels */
     int rows, d;
     bool turned;
+    int64_t heads,
+        windows; /* of which the matrices of each head follow each other; 0: those of each window */
 };
 
 /* The number of the base, as rows of channels, that is a channel of a row of matrix b; -1: none. */
 static int64_t place_of(const struct side *side, int64_t b, int64_t row, int64_t channel)
 {
+    if (side->heads > 0)
+        b = b % side->heads * side->windows + b / side->heads;
     int64_t at = side->turned ? (b * side->d + channel) * side->rows + row
                               : (b * side->rows + row) * side->d + channel;
     int64_t unit = side->view.unit, from = side->view.map[at / unit];
@@ -127,14 +147,15 @@ static bool is_whole(const struct side *side, int64_t matrices)
 /* Do `heads` matrices that follow each other have the same pixels, and channels at equal distances? */
 static bool has_heads(const struct side *side, int64_t matrices, int64_t heads, int64_t *step)
 {
-    int64_t c = side->channels, first = place_of(side, 0, 0, 0) % c;
+    int64_t c = side->channels, first = place_of(side, 0, 0, 0) % c, head = 0;
     *step = heads > 1 ? place_of(side, 1, 0, 0) % c - first : 0;
     for (int64_t b = 0; b < matrices; b++) {
-        if (place_of(side, b, 0, 0) % c != first + b % heads * *step)
+        if (place_of(side, b, 0, 0) % c != first + head * *step)
             return false;
         for (int64_t row = 0; row < side->rows; row++)
-            if (place_of(side, b, row, 0) / c != place_of(side, b - b % heads, row, 0) / c)
+            if (place_of(side, b, row, 0) / c != place_of(side, b - head, row, 0) / c)
                 return false;
+        head = head + 1 < heads ? head + 1 : 0;
     }
     return true;
 }
@@ -161,31 +182,47 @@ static bool fold_factors(struct convoy_cuda_attention *attention)
     return true;
 }
 
-/* Are the channels of each head, seen from the first of a pixel, the next d of them? */
+/* Are the channels of each head the next d of a pixel of rows, seen from the first one, or, where these are
+ * taken by themselves, from the head before? */
 static bool has_whole_heads(const struct convoy_cuda_attention *attention, const struct side *side, int i,
                             int64_t step)
 {
     int64_t d = attention->shape.d;
-    return side->plane == 0 && side->view.scale == 1 && side->channels % d == 0 &&
-           attention->channel[i] % d == 0 && step % d == 0;
+    return side->plane == 0 &&
+           (attention->alike ? side->channels % d == 0 && attention->channel[i] % d == 0 && step % d == 0
+                             : attention->shape.heads == 1 || step == d);
 }
 
-static bool divide(struct convoy_cuda_attention *attention, const struct side *sides, int64_t matrices)
+/* Are the matrices those of as many heads as there are for each of so many windows: of each window, or of all
+ * windows one head after the other (Hiera's)? Of biases and factors the former order alone is known. */
+static bool has_windows(struct convoy_cuda_attention *attention, struct side *sides, int64_t matrices,
+                        int64_t windows, bool one_after_the_other)
 {
     struct convoy_nhwc_attention *s = &attention->shape;
     struct convoy_nhwc_rows_of_heads *to[] = {&s->q, &s->k, &s->v, &s->y};
-    int64_t heads = matrices;
-    for (;; heads--) {
-        bool fits = matrices % heads == 0;
-        for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && fits; i++)
-            fits = has_heads(&sides[i], matrices, heads, &to[i]->head);
-        if (fits)
-            break;
-        if (heads == 1)
-            return false;
+    int64_t heads = matrices / windows;
+    bool fits = heads * windows == matrices &&
+                (!one_after_the_other || (attention->bias == NULL && attention->head_scale == NULL));
+    for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES && fits; i++) {
+        sides[i].heads = one_after_the_other ? heads : 0;
+        sides[i].windows = windows;
+        fits = has_heads(&sides[i], matrices, heads, &to[i]->head);
     }
+    return fits;
+}
+
+static bool divide(struct convoy_cuda_attention *attention, struct side *sides, int64_t matrices)
+{
+    struct convoy_nhwc_attention *s = &attention->shape;
+    struct convoy_nhwc_rows_of_heads *to[] = {&s->q, &s->k, &s->v, &s->y};
+    int64_t windows = 1;
+    while (!has_windows(attention, sides, matrices, windows, false) &&
+           !has_windows(attention, sides, matrices, windows, true))
+        if (++windows > matrices)
+            return false;
+    int64_t heads = matrices / windows;
     s->heads = (int)heads;
-    s->windows = (int)(matrices / heads);
+    s->windows = (int)windows;
     fold_bias(attention);
     if (!fold_factors(attention))
         return false;
@@ -193,7 +230,7 @@ static bool divide(struct convoy_cuda_attention *attention, const struct side *s
         const struct side *side = &sides[i];
         attention->tensor[i] = side->view.base;
         attention->channel[i] = place_of(side, 0, 0, 0) % side->channels;
-        if (i < 2 && attention->normalized[i] && !has_whole_heads(attention, side, i, to[i]->head))
+        if (i < 2 && attention->normalize[i] >= 0 && !has_whole_heads(attention, side, i, to[i]->head))
             return false;
         attention->rows[i] = malloc((size_t)(s->windows * side->rows) * sizeof(int32_t));
         if (attention->rows[i] == NULL)
@@ -231,27 +268,37 @@ static int before_factors(const struct convoy_graph *graph, int tensor, double *
     return tensor;
 }
 
-/* Of rows that are normalised by their squares alone, and multiplied by one number then: what is normalised.
- * Else the tensor itself. `side` is 0 for queries, 1 for keys. */
-static int before_normalization(const struct convoy_graph *graph, int tensor, int side, double *scale,
-                                struct convoy_cuda_attention *attention)
+/* By what one number the node multiplies what it normalises; 0: it does something else with that. */
+static double factor_of_rows(const struct convoy_graph *graph, const struct convoy_node *node)
 {
-    double factor = 1;
-    int y = before_factors(graph, tensor, &factor), producer = graph->tensors[y].producer;
-    const struct convoy_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
-    int rank = graph->tensors[y].shape.rank;
-    if (node == NULL || node->op != CONVOY_OP_NORMALIZE || !node->normalize.rms ||
-        node->normalize.has_shift || node->normalize.axis != rank - 1 || node->normalize.axis_end != rank ||
-        (attention->normalized[0] && node->normalize.epsilon != attention->epsilon))
-        return tensor;
     const float *numbers = node->normalize.has_scale ? graph->tensors[node->inputs[1]].data : NULL;
-    for (int64_t i = 1; numbers != NULL && i < graph->tensors[y].shape.dims[rank - 1]; i++)
+    const struct convoy_shape *y = &graph->tensors[node->output].shape;
+    if (node->normalize.has_shift)
+        return 0;
+    for (int64_t i = 1; numbers != NULL && i < y->dims[y->rank - 1]; i++)
         if (numbers[i] != numbers[0])
-            return tensor;
-    attention->normalized[side] = true;
-    attention->epsilon = node->normalize.epsilon;
-    *scale *= factor * (numbers != NULL ? (double)numbers[0] : 1);
-    return node->inputs[0];
+            return 0;
+    return numbers != NULL ? (double)numbers[0] : 1;
+}
+
+/* Are queries and keys, where they are normalised, that in the same way, but for one factor? Then factors are
+ * part of the scale. */
+static void find_alike(const struct convoy_graph *graph, struct convoy_cuda_attention *attention,
+                       double *scale)
+{
+    double factors = 1;
+    const struct convoy_normalize *other = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (attention->normalize[i] < 0)
+            continue;
+        const struct convoy_node *node = &graph->nodes[attention->normalize[i]];
+        if (other != NULL && (node->normalize.epsilon != other->epsilon || node->normalize.rms != other->rms))
+            return;
+        other = &node->normalize;
+        factors *= factor_of_rows(graph, node);
+    }
+    attention->alike = factors != 0;
+    *scale *= attention->alike ? factors : 1;
 }
 
 /* Keys come transposed: what was transposed is easier to follow, by whole rows. */
@@ -271,13 +318,11 @@ static int before_transposition(const struct convoy_graph *graph, int keys, doub
     return node->inputs[0];
 }
 
-static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side *side, double *scale,
-                       struct convoy_cuda_attention *attention)
+static bool trace_keys(struct convoy_cuda_tracer *tracer, int keys, struct side *side, double *scale)
 {
     int turned = before_transposition(tracer->graph, keys, scale);
     side->turned = turned < 0;
-    return trace_side(
-        tracer, turned < 0 ? keys : before_normalization(tracer->graph, turned, 1, scale, attention), side);
+    return trace_side(tracer, turned < 0 ? keys : turned, side);
 }
 
 /* The tensor of rows, or the image, that shows all of the result, and nothing else does: its map is turned
@@ -310,20 +355,32 @@ static bool trace_result(struct convoy_cuda_tracer *tracer, int tensor, const in
     return true;
 }
 
+static bool trace_sides(struct convoy_cuda_tracer *tracer, const struct convoy_node *product,
+                        const struct convoy_node *values, const int *readers, double *scale,
+                        struct convoy_cuda_attention *attention, struct side *sides)
+{
+    tracer->normalize = &attention->normalize[0];
+    bool traced = trace_side(tracer, product->inputs[0], &sides[0]);
+    tracer->normalize = &attention->normalize[1];
+    traced = traced && trace_keys(tracer, product->inputs[1], &sides[1], scale);
+    tracer->normalize = NULL;
+    return traced && trace_side(tracer, values->inputs[1], &sides[2]) && sides[2].view.scale == 1 &&
+           trace_result(tracer, values->output, readers, &sides[3]);
+}
+
 static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_node *softmax,
                       const int *readers, struct convoy_cuda_attention *attention, struct side *sides)
 {
     const struct convoy_graph *graph = tracer->graph;
     struct convoy_nhwc_attention *s = &attention->shape;
-    const struct convoy_shape *p = &graph->tensors[softmax->output].shape;
-    const struct convoy_node *values = only_reader(graph, softmax->output, readers);
-    if (softmax->softmax.log || softmax->softmax.axis != p->rank - 1 ||
-        softmax->softmax.axis_end != p->rank || p->rank < 3 || values == NULL ||
-        values->op != CONVOY_OP_MATMUL || values->inputs[0] != softmax->output ||
-        values->inputs[1] == softmax->output)
+    const struct convoy_shape *scores = &graph->tensors[softmax->output].shape;
+    const struct convoy_node *values = product_behind(graph, softmax->output, readers);
+    if (softmax->softmax.log || softmax->softmax.axis != scores->rank - 1 ||
+        softmax->softmax.axis_end != scores->rank || scores->rank < 3 || values == NULL)
         return false;
-    s->queries = (int)p->dims[p->rank - 2];
-    s->keys = (int)p->dims[p->rank - 1];
+    const struct convoy_shape *p = &graph->tensors[values->inputs[0]].shape;
+    s->queries = (int)scores->dims[scores->rank - 2];
+    s->keys = (int)scores->dims[scores->rank - 1];
     double scale = 1;
     const struct convoy_node *product = product_before(graph, softmax->inputs[0], readers, &scale, attention);
     if (product == NULL)
@@ -333,7 +390,7 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
     const struct convoy_shape *v = &graph->tensors[values->inputs[1]].shape;
     int rank = q->rank;
     int64_t d = rank > 0 ? q->dims[rank - 1] : 0;
-    if (rank < 3 || k->rank != rank || v->rank != p->rank || d % 8 != 0 ||
+    if (rank < 3 || k->rank != rank || p->rank < 3 || v->rank != p->rank || d % 8 != 0 ||
         d > CONVOY_NHWC_ATTENTION_CHANNELS || v->dims[v->rank - 1] != d || q->batch_axis < 0 ||
         q->batch_axis > rank - 3 || k->batch_axis != q->batch_axis || v->batch_axis != p->batch_axis ||
         p->batch_axis > p->rank - 3 || q->dims[rank - 2] != s->queries || k->dims[rank - 1] != s->keys ||
@@ -351,12 +408,9 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
         sides[i].rows = i == 1 || i == 2 ? s->keys : s->queries;
         sides[i].d = s->d;
     }
-    if (!trace_side(tracer, before_normalization(graph, product->inputs[0], 0, &scale, attention),
-                    &sides[0]) ||
-        !trace_keys(tracer, product->inputs[1], &sides[1], &scale, attention) ||
-        !trace_side(tracer, values->inputs[1], &sides[2]) || sides[2].view.scale != 1 ||
-        !trace_result(tracer, values->output, readers, &sides[3]))
+    if (!trace_sides(tracer, product, values, readers, &scale, attention, sides))
         return false;
+    find_alike(graph, attention, &scale);
     s->scale = (float)(scale * sides[0].view.scale * sides[1].view.scale);
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++) {
         const struct convoy_shape *shape = &graph->tensors[sides[i].view.base].shape;
@@ -376,6 +430,8 @@ struct convoy_cuda_attention *convoy_cuda_find_attention(struct convoy_cuda_trac
 {
     struct side sides[CONVOY_CUDA_ATTENTION_SIDES] = {0};
     struct convoy_cuda_attention *attention = calloc(1, sizeof(*attention));
+    for (int i = 0; i < 2 && attention != NULL; i++)
+        attention->normalize[i] = -1;
     bool found =
         attention != NULL && recognise(tracer, &tracer->graph->nodes[softmax], readers, attention, sides);
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++)

@@ -1,7 +1,7 @@
 /* Attention as exporters write it: two matrix products with a softmax between them, of queries and keys as
- * they are or of unit length (Swin v2: Liu et al., Swin Transformer V2, 2022). Where queries, keys and values
- * are rows of channels or images in 16 bits, seen through whatever only moves them (view.h), one kernel does
- * all of that (kernels/nhwc.h). */
+ * they are or normalised, each row of a head by itself (to unit length: Liu et al., Swin Transformer V2,
+ * 2022). Where queries, keys and values are rows of channels or images in 16 bits, seen through whatever only
+ * moves them (view.h), one kernel does all of that (kernels/nhwc.h). */
 #ifndef CONVOY_ENGINE_CUDA_ATTENTION_H
 #define CONVOY_ENGINE_CUDA_ATTENTION_H
 
@@ -15,9 +15,10 @@ struct convoy_cuda_attention {
     int tensor[CONVOY_CUDA_ATTENTION_SIDES];      /* rows of channels, or images: a pixel is a row */
     int64_t channel[CONVOY_CUDA_ATTENTION_SIDES]; /* of the first head */
     int32_t *rows[CONVOY_CUDA_ATTENTION_SIDES];   /* windows x rows: which row of the tensor; owned */
-    /* Of queries and keys: each row of a head is divided by sqrt(mean of squares + epsilon) first. */
-    bool normalized[2];
-    float epsilon;
+    /* Of queries and keys: the node as which each row of a head is normalised first; -1: none. */
+    int normalize[2];
+    /* Queries and keys alike, whose factors are part of shape.scale. */
+    bool alike;
     float *head_scale; /* by which the products of each head are multiplied, too; owned; or NULL */
     float *bias;       /* windows (one if bias_window is 0) x heads x queries x bias_query; owned; or NULL */
 };

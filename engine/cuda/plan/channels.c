@@ -108,6 +108,9 @@ static enum convoy_cuda_channels reshaped(const struct convoy_shape *x, const st
     /* As they are, or pixels side by side in one. */
     if (from == CONVOY_CUDA_CHANNELS_LAST && y->rank > 2 && y->dims[y->rank - 1] % channels == 0)
         return CONVOY_CUDA_CHANNELS_LAST;
+    /* The channels of each row divided among heads: no image. */
+    if (from == CONVOY_CUDA_CHANNELS_LAST && y->rank == 4 && y->dims[2] * y->dims[3] == channels)
+        return CONVOY_CUDA_CHANNELS_NONE;
     return by_rank(y);
 }
 

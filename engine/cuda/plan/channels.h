@@ -5,7 +5,7 @@
  * C or rows of C, T for each image: these have the same numbers in the same places of that layout, so such
  * transpositions and reshapes cost nothing there. So have T x N x C and rows that were cut into windows: in
  * that layout image follows image in any case, and an image's rows may have another order (rows.h). A tensor
- * that is none of these stays in planes. */
+ * that is none of these stays in planes: rows divided among heads, N x T x heads x d, are no image. */
 #ifndef CONVOY_ENGINE_CUDA_CHANNELS_H
 #define CONVOY_ENGINE_CUDA_CHANNELS_H
 

@@ -21,36 +21,61 @@ static const void *table_of(struct convoy_cuda_lowering *l, const struct convoy_
                                                    code, l->error);
 }
 
-/* Normalised rows, for this group alone. Queries and keys are mostly parts of one tensor. */
+/* Normalised rows, for this group alone. Queries and keys are mostly parts of one tensor, which is normalised
+ * once where both are alike. */
 struct normalized {
     int tensor; /* -1: none */
     struct convoy_cuda_place place;
 };
 
-/* Replaces the place of a side by one where the channels of all heads are normalised, pixels without gaps. */
-static int normalize_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
-                          int tensor, struct normalized *normalized, struct convoy_cuda_place *place,
-                          int64_t *pixel)
+/* Copies `count` channels of each pixel, so that pixels have no gaps. */
+static int copy_channels(struct convoy_cuda_lowering *l, int64_t n, int64_t pixels, int64_t count,
+                         int64_t pixel, struct convoy_cuda_place *x)
 {
-    int64_t dims[4] = {0}, d = attention->shape.d, from = *pixel;
+    struct convoy_cuda_place from = *x;
     struct convoy_cuda_step *step;
+    int code = convoy_cuda_scratch(l, (size_t)(n * pixels * count) * sizeof(convoy_fp16), x);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_SCALE_SHIFT, &step);
+    if (code)
+        return code;
+    step->x = from;
+    step->y = *x;
+    step->nhwc_scale_shift.n = n;
+    step->nhwc_scale_shift.pixels = pixels;
+    step->nhwc_scale_shift.c = count;
+    step->nhwc_scale_shift.x_pixel = pixel;
+    step->nhwc_scale_shift.y_pixel = count;
+    return 0;
+}
+
+/* Replaces the place of a side by one where the channels of its heads are normalised, pixels without gaps.
+ * *channel: the first one of the first head. */
+static int normalize_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_attention *attention,
+                          int side, struct normalized *normalized, struct convoy_cuda_place *place,
+                          int64_t *pixel, int64_t *channel)
+{
+    const struct convoy_node *node = &l->graph->nodes[attention->normalize[side]];
+    int64_t dims[4] = {0}, d = attention->shape.d, from = *pixel, count;
+    struct convoy_cuda_step *step;
+    struct convoy_cuda_place x = *place, y = {0};
+    int tensor = attention->tensor[side], code = 0, next = 1;
     convoy_cuda_image_dims(l, tensor, dims);
     int64_t pixels = dims[2] * dims[3];
-    size_t bytes = (size_t)(dims[0] * pixels * dims[1]) * sizeof(convoy_fp16);
-    int code = 0;
-    *pixel = dims[1];
-    if (normalized->tensor == tensor) {
+    count = attention->alike ? dims[1] : attention->shape.heads * d;
+    *pixel = count;
+    if (attention->alike && normalized->tensor == tensor) {
         *place = normalized->place;
         return 0;
     }
-    struct convoy_cuda_place x = *place, y = {0};
-    if (from != dims[1]) { /* it lies among other channels */
-        code = convoy_cuda_scratch(l, bytes, &x);
-        if (code == 0)
-            code = convoy_cuda_nhwc_scale_shift(l, tensor, (struct convoy_unary){0}, -1, -1, &x, dims[1], -1);
+    if (!attention->alike) {
+        x.offset += (size_t)*channel * sizeof(convoy_fp16);
+        *channel = 0;
     }
+    if (from != count) /* it lies among other channels */
+        code = copy_channels(l, dims[0], pixels, count, from, &x);
     if (code == 0)
-        code = convoy_cuda_scratch(l, bytes, &y);
+        code = convoy_cuda_scratch(l, (size_t)(dims[0] * pixels * count) * sizeof(convoy_fp16), &y);
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_NORMALIZE, &step);
     if (code)
@@ -58,15 +83,19 @@ static int normalize_side(struct convoy_cuda_lowering *l, const struct convoy_cu
     step->x = x;
     step->y = y;
     step->nhwc_normalize.shape = (struct convoy_nhwc_normalize){.n = dims[0],
-                                                                .pixels = pixels * (dims[1] / d),
+                                                                .pixels = pixels * (count / d),
                                                                 .c = d,
                                                                 .x_pixel = d,
                                                                 .y_pixel = d,
-                                                                .epsilon = attention->epsilon,
-                                                                .rms = true};
+                                                                .epsilon = node->normalize.epsilon,
+                                                                .rms = node->normalize.rms};
+    if (!attention->alike && node->normalize.has_scale)
+        code = convoy_cuda_reads(l, node->inputs[next++], &step->nhwc_normalize.scale);
+    if (code == 0 && !attention->alike && node->normalize.has_shift)
+        code = convoy_cuda_reads(l, node->inputs[next], &step->nhwc_normalize.shift);
     *normalized = (struct normalized){tensor, y};
     *place = y;
-    return 0;
+    return code;
 }
 
 /* The pixel of each row of a side; NULL: no memory. */
@@ -129,14 +158,14 @@ static int place_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_a
     const struct convoy_nhwc_attention *shape = &attention->shape;
     int tensor = attention->tensor[i];
     bool last = i == CONVOY_CUDA_ATTENTION_SIDES - 1;
-    int64_t dims[4] = {0},
+    int64_t dims[4] = {0}, channel = attention->channel[i],
             count = (int64_t)shape->windows * (i == 1 || i == 2 ? shape->keys : shape->queries);
     int code =
         last ? convoy_cuda_writes_nhwc(l, tensor, place, &to->pixel) : convoy_cuda_want_nhwc(l, tensor);
     if (code == 0 && !last)
         code = convoy_cuda_reads_nhwc(l, tensor, place, &to->pixel);
-    if (code == 0 && i < 2 && attention->normalized[i])
-        code = normalize_side(l, attention, tensor, normalized, place, &to->pixel);
+    if (code == 0 && i < 2 && attention->normalize[i] >= 0)
+        code = normalize_side(l, attention, i, normalized, place, &to->pixel, &channel);
     if (code == 0 && last) {
         int32_t *queries = pixels_of(l, attention, 0, count);
         code = queries == NULL ? -ENOMEM : place_result(l, attention, queries, count);
@@ -144,7 +173,7 @@ static int place_side(struct convoy_cuda_lowering *l, const struct convoy_cuda_a
     }
     if (code)
         return code;
-    place->offset += (size_t)attention->channel[i] * sizeof(convoy_fp16);
+    place->offset += (size_t)channel * sizeof(convoy_fp16);
     convoy_cuda_image_dims(l, tensor, dims);
     to->image = dims[2] * dims[3] * to->pixel;
     int32_t *pixels = pixels_of(l, attention, i, count);

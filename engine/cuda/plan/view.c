@@ -107,6 +107,11 @@ static const struct convoy_node *seen_through(const struct convoy_cuda_tracer *t
                        (tracer->adds && sum_operand(graph, node, &x, &constant))
                    ? node
                    : NULL;
+    case CONVOY_OP_NORMALIZE:
+        if (tracer->normalize == NULL || node->normalize.axis != y->rank - 1 ||
+            node->normalize.axis_end != y->rank || tracer->channels[tensor] == CONVOY_CUDA_CHANNELS_LAST)
+            return NULL;
+        return as_shaped(tracer, node->inputs[0]) && as_shaped(tracer, tensor) ? node : NULL;
     case CONVOY_OP_TRANSPOSE: /* from channels first: in 16 bits that moves nothing, and is no view */
         if (tracer->channels[node->inputs[0]] == CONVOY_CUDA_CHANNELS_FIRST &&
             tracer->channels[tensor] == CONVOY_CUDA_CHANNELS_LAST)
@@ -129,7 +134,7 @@ static const struct convoy_node *seen_through(const struct convoy_cuda_tracer *t
     return as_shaped(tracer, tensor) ? node : NULL;
 }
 
-/* The activation that a node of one input, or a sum or product with a constant, reads. */
+/* The activation that a node of one input, a normalisation, or a sum or product with a constant, reads. */
 static int operand(const struct convoy_graph *graph, const struct convoy_node *node)
 {
     return graph->tensors[node->inputs[0]].data != NULL ? node->inputs[1] : node->inputs[0];
@@ -152,7 +157,7 @@ int64_t convoy_cuda_view_unit(struct convoy_cuda_tracer *tracer, int tensor)
     if (node == NULL || (tracer->left -= VISIT) < 0)
         return last;
     int64_t unit = unit_before(tracer, operand(graph, node));
-    if (node->op == CONVOY_OP_RESHAPE || node->op == CONVOY_OP_BINARY)
+    if (node->op == CONVOY_OP_RESHAPE || node->op == CONVOY_OP_BINARY || node->op == CONVOY_OP_NORMALIZE)
         return unit;
     if (node->op == CONVOY_OP_TRANSPOSE)
         return node->perm[rank - 1] == rank - 1 ? common(unit, last) : 1;
@@ -288,7 +293,23 @@ static bool trace_before(struct convoy_cuda_tracer *tracer, int tensor, int64_t 
     return traced;
 }
 
-/* All inputs have to show the same base. */
+/* A normalisation is seen through where that is all there is to what lies before it. */
+static bool trace_normalized(struct convoy_cuda_tracer *tracer, const struct convoy_node *node, int64_t unit,
+                             struct convoy_cuda_view *view)
+{
+    int *through = tracer->normalize;
+    tracer->normalize = NULL;
+    bool plain = trace_before(tracer, node->inputs[0], unit, view) && view->scale == 1 && view->add == NULL;
+    tracer->normalize = through;
+    if (plain) {
+        *through = (int)(node - tracer->graph->nodes);
+        return true;
+    }
+    convoy_cuda_view_free(view);
+    return start_view(tracer, node->output, unit, view);
+}
+
+/* All inputs have to show the same base. What is normalised is its own, as the others may not be. */
 static bool trace_concat(struct convoy_cuda_tracer *tracer, const struct convoy_node *node, int64_t unit,
                          struct convoy_cuda_view *view)
 {
@@ -296,6 +317,8 @@ static bool trace_concat(struct convoy_cuda_tracer *tracer, const struct convoy_
     const struct convoy_shape *y = &graph->tensors[node->output].shape;
     int64_t dims[CONVOY_MAX_RANK], outer = 1, inner = 1, from = 0;
     bool fits = in_units(y, unit, dims) && start_view(tracer, node->output, unit, view), found = false;
+    int *through = tracer->normalize;
+    tracer->normalize = NULL;
     for (int i = 0; i < y->rank; i++) {
         outer *= i < node->axis ? dims[i] : 1;
         inner *= i > node->axis ? dims[i] : 1;
@@ -317,6 +340,7 @@ static bool trace_concat(struct convoy_cuda_tracer *tracer, const struct convoy_
             from += part_dims[node->axis];
         convoy_cuda_view_free(&part);
     }
+    tracer->normalize = through;
     if (fits && found && from == dims[node->axis])
         return true;
     convoy_cuda_view_free(view);
@@ -338,6 +362,8 @@ bool convoy_cuda_view_trace(struct convoy_cuda_tracer *tracer, int tensor, int64
         return start_view(tracer, tensor, unit, view);
     if (node->op == CONVOY_OP_CONCAT)
         return trace_concat(tracer, node, unit, view);
+    if (node->op == CONVOY_OP_NORMALIZE)
+        return trace_normalized(tracer, node, unit, view);
     int input = operand(graph, node);
     const struct convoy_shape *from = &graph->tensors[input].shape, *to = &graph->tensors[tensor].shape;
     if (node->op == CONVOY_OP_RESHAPE)

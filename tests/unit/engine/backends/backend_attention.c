@@ -9,6 +9,7 @@ enum form {
     SCALED_PRODUCT, /* with the bias of Swin added behind */
     SCALED_SUM,     /* of product and bias: no kernel does that */
     READ_PRODUCT,   /* which is an output of the network, too */
+    EINSUM,         /* heads are counted with the images by both products, and not by the softmax */
 };
 
 /* Self-attention of rows of T x channels, as timm's networks are exported: queries, keys and values take each
@@ -26,19 +27,28 @@ static int add_attention(struct convoy_graph *graph, int x, int64_t heads, enum 
     part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
     if (form == SCALED_QUERIES || form == READ_PRODUCT)
         part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
-    int s = add_activation(graph, SHAPE(1, heads, T, T));
+    const struct convoy_shape scores = SHAPE(1, heads, T, T);
+    for (int i = 0; i < 3 && form == EINSUM; i++)
+        part[i] = add_reshape(graph, part[i], i == 1 ? SHAPE(heads, D, T) : SHAPE(heads, T, D));
+    int s = add_activation(graph, form == EINSUM ? SHAPE(heads, T, T) : scores);
     add_node(graph, CONVOY_OP_MATMUL, s, 2, (int[]){part[0], part[1]});
     if (form == READ_PRODUCT)
         add_output(graph, s);
-    if (form == SCALED_PRODUCT)
+    if (form == EINSUM)
+        s = add_reshape(graph, s, scores);
+    if (form == SCALED_PRODUCT || form == EINSUM)
         s = add_binary(graph, s, scale, CONVOY_MUL);
-    if (form == SCALED_PRODUCT || form == SCALED_SUM)
+    if (form == SCALED_PRODUCT || form == SCALED_SUM || form == EINSUM)
         s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, T, T), 2), CONVOY_ADD);
     if (form == SCALED_SUM)
         s = add_binary(graph, s, scale, CONVOY_MUL);
     s = add_softmax(graph, s, 3, 4);
-    y = add_activation(graph, SHAPE(1, heads, T, D));
+    if (form == EINSUM)
+        s = add_reshape(graph, s, SHAPE(heads, T, T));
+    y = add_activation(graph, form == EINSUM ? SHAPE(heads, T, D) : SHAPE(1, heads, T, D));
     add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
+    if (form == EINSUM)
+        y = add_reshape(graph, y, SHAPE(1, heads, T, D));
     y = add_reshape(graph, add_transpose(graph, y, (const int[]){0, 2, 1, 3}), rows);
     return add_rows_dense(graph, y, C);
 }
@@ -62,8 +72,43 @@ Test(backend_attention, as_timm_has_it)
     check_layers(transformer(48, 2, SCALED_PRODUCT), 2, 0);
     check_layers(transformer(48, 2, SCALED_SUM), 0, -1);
     check_layers(transformer(48, 2, READ_PRODUCT), 0, -1);
+    check_layers(transformer(48, 2, EINSUM), 2, 0);
     check_layers(transformer(20, 2, SCALED_QUERIES), 0, -1); /* 10 channels of a head */
     check_graph_as(transformer(48, 3, SCALED_PRODUCT), CONVOY_COMPUTE_FP32, 1e-4);
+}
+
+/* As transformers' networks come from PyTorch's older exporter: queries, keys and values have layers of their
+ * own, and the keys' one transposition takes heads to the front and channels before rows. */
+static int add_attention_apart(struct convoy_graph *graph, int x, int64_t heads)
+{
+    const struct convoy_shape rows = *shape_of(graph, x);
+    int64_t T = rows.dims[1], C = rows.dims[2], D = C / heads;
+    const int by_heads[] = {0, 2, 1, 3}, turned[] = {0, 2, 3, 1};
+    int part[3], scale = add_constant(graph, FIXED(1), 0);
+    graph->tensors[scale].data[0] = 0.6f;
+    for (int i = 0; i < 3; i++) {
+        part[i] = add_reshape(graph, add_rows_dense(graph, x, C), SHAPE(1, T, heads, D));
+        part[i] = add_transpose(graph, part[i], i == 1 ? turned : by_heads);
+        if (i < 2)
+            part[i] = add_binary(graph, part[i], scale, CONVOY_MUL);
+    }
+    int s = add_activation(graph, SHAPE(1, heads, T, T));
+    add_node(graph, CONVOY_OP_MATMUL, s, 2, part);
+    int y = add_activation(graph, SHAPE(1, heads, T, D));
+    add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){add_softmax(graph, s, 3, 4), part[2]});
+    return add_rows_dense(graph, add_reshape(graph, add_transpose(graph, y, by_heads), rows), C);
+}
+
+Test(backend_attention, as_transformers_have_it)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15));
+    int x = add_conv(graph, graph->input, 48, 5, 5, patches, true);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 48, 9)), (const int[]){0, 2, 1});
+    for (int layer = 0; layer < 2; layer++)
+        x = add_binary(graph, x, add_attention_apart(graph, add_normalize(graph, x, false), 3), CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_normalize(graph, x, false)));
+    check_kernels(graph, 2, 0, 0, 0);
 }
 
 /* As torchvision has it: batch within rows, and queries, keys and values of 1 x T x N x C. */

@@ -68,6 +68,27 @@ Test(graph_fold, a_chain_behind_a_dense_layer)
     convoy_graph_free(graph);
 }
 
+/* tanh(x) times c, or divided by it, before a convolution. */
+static int factor_before_conv(int constant_rank, const int64_t *dims, enum convoy_binary_kind kind, bool read)
+{
+    struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));
+    int x = function(graph, CONVOY_TANH, graph->input);
+    int y = add_conv(graph, binary(graph, kind, x, constant(graph, constant_rank, dims)), 1, true, 5);
+    finish(graph, read ? binary(graph, CONVOY_ADD, y, add_conv(graph, x, 1, false, 5)) : y);
+    int nodes = graph->node_count;
+    convoy_graph_free(graph);
+    return nodes;
+}
+
+Test(graph_fold, one_factor_behind_an_activation_into_the_convolution_behind_it)
+{
+    cr_expect_eq(factor_before_conv(DIMS(1), CONVOY_MUL, false), 2);
+    cr_expect_eq(factor_before_conv(0, NULL, CONVOY_DIV, false), 2);
+    cr_expect_eq(factor_before_conv(DIMS(1), CONVOY_ADD, false), 3); /* the padding is zeros still */
+    cr_expect_eq(factor_before_conv(DIMS(4, 1, 1), CONVOY_MUL, false), 3);
+    cr_expect_eq(factor_before_conv(DIMS(1), CONVOY_MUL, true), 5); /* something else reads the activation */
+}
+
 Test(graph_fold, not_where_something_else_reads_the_convolution)
 {
     struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));

@@ -206,6 +206,126 @@ Test(onnx_batch, squeezing_a_batch_of_one_and_bringing_it_back)
     builder_free(b);
 }
 
+/* What PyTorch's new exporter makes of torch.roll() and mean() where the batch is 1: elements of what was
+ * flattened with it. */
+static struct builder *taken(const char *from, int axis, int64_t batch, int rank, const int64_t *dims,
+                             const int64_t *places)
+{
+    struct builder *b = builder_new(18);
+    int64_t count = 1;
+    for (int i = 0; i < rank; i++)
+        count *= dims[i];
+    builder_input(b, "x", DIMS(batch, 6, 4));
+    builder_output(b, "y");
+    builder_ints(b, "flat", DIMS(-1));
+    Onnx__TensorProto *indices = builder_ints(b, "places", (int)count, places);
+    indices->dims = builder_memory(b, (size_t)(rank + 1) * sizeof *indices->dims);
+    indices->n_dims = (size_t)rank;
+    for (int i = 0; i < rank; i++)
+        indices->dims[i] = dims[i];
+    builder_node(b, "Reshape", "x,flat", "f");
+    builder_int(b, builder_node(b, "Gather", from, "y"), "axis", axis);
+    return b;
+}
+
+static struct builder *elements_of_one(int64_t batch, int rank, const int64_t *dims, const int64_t *places)
+{
+    return taken("f,places", 0, batch, rank, dims, places);
+}
+
+/* Is the only node that is no reshape the crop that takes six from `first` on? */
+static void expect_crop(struct builder *b, int64_t first)
+{
+    int crops = 0, others = 0;
+    for (int i = 0; i < b->loaded->node_count; i++) {
+        const struct convoy_node *node = &b->loaded->nodes[i];
+        bool crop = node->op == CONVOY_OP_PAD && node->pad.before[1] == -first &&
+                    node->pad.after[1] == first + 6 - 24;
+        crops += crop;
+        others += !crop && node->op != CONVOY_OP_RESHAPE;
+    }
+    cr_expect(crops == 1 && others == 0, "%d crops from %d on, %d other nodes", crops, (int)first, others);
+}
+
+Test(onnx_batch, elements_of_a_batch_of_one_are_each_image_s)
+{
+    struct builder *b = elements_of_one(1, DIMS(1, 3, 2), (const int64_t[]){2, 3, 4, 5, 6, 7});
+    expect_output(b, "[N,3,2]");
+    expect_crop(b, 2);
+    builder_free(b);
+    b = elements_of_one(1, DIMS(6), (const int64_t[]){-6, -5, -4, -3, -2, -1});
+    expect_output(b, "[6N]");
+    expect_crop(b, 18);
+    builder_free(b);
+    b = taken("x,places", 1, 1, DIMS(2), (const int64_t[]){5, 0}); /* of another axis */
+    expect_output(b, "[N,2,4]");
+    builder_free(b);
+    builder_refused(taken("x,places", 0, 1, DIMS(2), (const int64_t[]){0, 0}), -ENOTSUP,
+                    "some of the images");
+    builder_refused(elements_of_one(2, DIMS(1, 2), (const int64_t[]){0, 1}), -ENOTSUP, "some of the images");
+    builder_refused(elements_of_one(-1, DIMS(1, 2), (const int64_t[]){0, 1}), -ENOTSUP, "some of the images");
+    builder_refused(elements_of_one(1, DIMS(1, 2), (const int64_t[]){0, 24}), -EINVAL, "outside its input");
+    builder_refused(elements_of_one(1, DIMS(1, 2), (const int64_t[]){0, -25}), -EINVAL, "outside its input");
+}
+
+Test(onnx_batch, a_batch_of_one_with_windows_is_repeated_as_written)
+{
+    struct builder *b = builder_new(18);
+    builder_input(b, "x", DIMS(1, 2, 6));
+    builder_output(b, "y");
+    builder_ints(b, "windows", DIMS(2, 1, 6));
+    builder_ints(b, "wanted", DIMS(2, 3, 6));
+    builder_ints(b, "back", DIMS(1, 36));
+    builder_node(b, "Reshape", "x,windows", "w");
+    builder_node(b, "Expand", "w,wanted", "e");
+    builder_node(b, "Reshape", "e,back", "y");
+    expect_output(b, "[N,36]");
+    builder_free(b);
+}
+
+/* 10 - x, and then plus x's own rows of numbers, of four windows of an image that the batch was merged with.
+ */
+static struct builder *windows_with_constants(int64_t batch, int rank, const int64_t *dims)
+{
+    struct builder *b = builder_new(18);
+    builder_input(b, "x", DIMS(batch, 4, 6));
+    builder_output(b, "y");
+    builder_ints(b, "windows", DIMS(4 * batch, 2, 3));
+    builder_ints(b, "back", DIMS(batch, -1));
+    builder_floats(b, "c", rank, dims, NULL);
+    builder_node(b, "Reshape", "x,windows", "w");
+    builder_node(b, "Sub", "c,w", "d");
+    builder_node(b, "Reshape", "d,back", "y");
+    return b;
+}
+
+Test(onnx_batch, constants_for_the_windows_of_a_batch_of_one_are_each_image_s)
+{
+    struct builder *b = windows_with_constants(1, DIMS(4, 1, 3));
+    expect_output(b, "[N,24]");
+    expect_sound(b->loaded);
+    int found = 0;
+    for (int i = 0; i < b->loaded->node_count; i++) {
+        const struct convoy_node *node = &b->loaded->nodes[i];
+        if (node->op != CONVOY_OP_BINARY)
+            continue;
+        found++;
+        expect_shape(b->loaded, node->output, "[N,4,2,3]");
+        expect_shape(b->loaded, node->inputs[0], "[1,4,1,3]");
+        cr_expect(b->loaded->tensors[node->inputs[0]].data != NULL && node->binary == CONVOY_SUB);
+    }
+    cr_expect_eq(found, 1);
+    builder_free(b);
+    b = windows_with_constants(1, DIMS(1, 2, 3)); /* the same for each window */
+    expect_output(b, "[N,24]");
+    for (int i = 0; i < b->loaded->node_count; i++)
+        if (b->loaded->nodes[i].op == CONVOY_OP_BINARY)
+            expect_shape(b->loaded, b->loaded->nodes[i].output, "[4N,2,3]");
+    builder_free(b);
+    builder_refused(windows_with_constants(2, DIMS(4, 1, 3)), -EINVAL, "cannot be combined");
+    builder_refused(windows_with_constants(2, DIMS(8, 1, 3)), -EINVAL, "cannot be combined");
+}
+
 Test(onnx_batch, what_would_mix_images_is_refused)
 {
     struct builder *b = builder_new(13);

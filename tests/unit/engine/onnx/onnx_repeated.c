@@ -134,3 +134,65 @@ Test(onnx_repeated, a_guard_is_left_out_where_not_all_can_be_masked)
     cr_expect_geq(guarded(NULL, "none,low,p"), 3); /* another number than 0 */
     cr_expect_geq(guarded(mask, "none,zero,another"), 3);
 }
+
+/* Swin's masks as PyTorch's older exporter writes them: those of four windows, repeated for each image and
+ * taken together with the batch, plus what is the same for each window, which may have fewer dimensions. */
+static int masked_windows(const struct convoy_shape *bias, bool swapped)
+{
+    struct builder *b = begin();
+    builder_ints(b, "together", DIMS(-1, 1, 6));
+    builder_ints(b, "images", DIMS(-1, 4, 1, 6));
+    builder_ints(b, "back", DIMS(-1, 4, 6));
+    builder_floats(b, "kept", DIMS(1, 4, 1, 6), NULL);
+    builder_floats(b, "bias", bias->rank, bias->dims, NULL);
+    builder_node(b, "Reshape", "x,together", "w"); /* [4N,1,6] */
+    builder_node(b, "Reshape", "x,images", "for");
+    builder_node(b, "Shape", "for", "all");
+    builder_node(b, "Expand", "kept,all", "repeated");
+    builder_node(b, "Reshape", "repeated,together", "mask");
+    builder_node(b, "Add", swapped ? "bias,mask" : "mask,bias", "sum");
+    builder_node(b, "Add", swapped ? "sum,w" : "w,sum", "masked");
+    builder_node(b, "Softmax", "masked", "p");
+    builder_node(b, "Reshape", "p,back", "y");
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    expect_shape(graph, graph->outputs[0], "[N,4,6]");
+    int found = count(graph, CONVOY_OP_BINARY);
+    for (int i = 0; i < graph->node_count && found == 1; i++) {
+        const struct convoy_node *node = &graph->nodes[i];
+        const struct convoy_tensor *added = &graph->tensors[node->inputs[swapped ? 0 : 1]];
+        if (node->op != CONVOY_OP_BINARY)
+            continue;
+        expect_shape(graph, node->output, "[N,4,1,6]");
+        cr_assert(added->data != NULL && convoy_shape_elements(&added->shape) == 24);
+        /* Of the third window the last number: of the masks, and of what is added. */
+        cr_expect_float_eq(added->data[17], 0.18 + 0.06, 1e-6);
+    }
+    builder_free(b);
+    return found;
+}
+
+Test(onnx_repeated, masks_of_windows_are_a_constant)
+{
+    for (int swapped = 0; swapped < 2; swapped++) {
+        cr_expect_eq(masked_windows(&(struct convoy_shape){.rank = 1, .dims = {6}}, swapped), 1);
+        cr_expect_eq(masked_windows(&(struct convoy_shape){.rank = 3, .dims = {1, 1, 6}}, swapped), 1);
+    }
+}
+
+/* Not where something else than windows was taken together with the batch, or images are not the first axis.
+ */
+Test(onnx_repeated, other_reshapes_of_what_is_repeated_stay)
+{
+    struct builder *b = begin();
+    builder_ints(b, "other", DIMS(-1, 2, 6));
+    builder_floats(b, "kept", DIMS(4, 6), NULL);
+    builder_node(b, "Reshape", "x,other", "w"); /* [2N,2,6] */
+    builder_node(b, "Expand", "kept,s", "repeated");
+    builder_node(b, "Reshape", "repeated,other", "mask");
+    builder_node(b, "Add", "w,mask", "y");
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    cr_expect_eq(count(graph, CONVOY_OP_BINARY), 2); /* the repetition, and the sum */
+    builder_free(b);
+}
