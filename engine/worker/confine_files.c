@@ -52,7 +52,7 @@ static const struct place places[] = {
     {"/etc/localtime", READ},
     {"/etc/nvidia*", READ},
     {"/proc", READ},
-    {"/proc/self/task", READ | LANDLOCK_ACCESS_FS_WRITE_FILE}, /* names of threads */
+    {"/proc/self/task", READ | LANDLOCK_ACCESS_FS_WRITE_FILE | ACCESS_TRUNCATE}, /* names of threads */
     {"/sys", READ},
     {"/dev/null", DEVICE},
     {"/dev/zero", DEVICE},

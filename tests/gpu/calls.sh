@@ -11,7 +11,8 @@ daemon=
 # shellcheck disable=SC2154
 trap 'status=$?; [ -z "$daemon" ] || kill -KILL "$daemon"; rm -rf "$work"; exit $status' EXIT
 tests/gpu/count_calls.sh "$work/count.so"
-printf '{"tune": "off", "worker": {"canary_ms": 0}}' >"$work/config.json" # checks of an idle device decode a JPEG file, too
+# Checks of an idle device decode a JPEG file, too. The worker writes what CUPTI sees into the folder of this script's user.
+printf '{"tune": "off", "worker": {"canary_ms": 0, "user": "root"}}' >"$work/config.json"
 export CUDA_INJECTION64_PATH=$work/count.so CONVOY_CALLS_FILE=$work/calls
 "$pack/bin/convoyd" --config "$work/config.json" --backend cuda --models models --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!

@@ -162,6 +162,31 @@ Test(confine_files, threads_that_are_made_later_are_confined)
     cr_assert_eq(codes[2], 1);
 }
 
+static void *name_itself(void *code)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)gettid());
+    *(int *)code = open_code(path, O_WRONLY | O_CREAT | O_TRUNC);
+    return NULL;
+}
+
+static void name_a_thread(int codes[MOST_CODES])
+{
+    pthread_t thread;
+    codes[1] = pthread_create(&thread, NULL, name_itself, &codes[0]);
+    if (codes[1] == 0)
+        pthread_join(thread, NULL);
+}
+
+/* As NVIDIA's driver (580.159) opens it, without which cuInit() ends with "OS call failed". */
+Test(confine_files, a_thread_is_named_through_a_file_that_is_emptied)
+{
+    int codes[MOST_CODES];
+    confined(name_a_thread, codes);
+    cr_assert_eq(codes[1], 0);
+    cr_assert_eq(codes[0], 0, "%s", strerror(codes[0]));
+}
+
 Test(confine_files, folders_that_are_not_there_are_passed_by_and_the_cache_is_made)
 {
     int codes[MOST_CODES];
