@@ -112,7 +112,7 @@ static inline void convoy_prefetch_constant(const float *)
 
 static inline void convoy_copy_bulk(void *shared, const void *global, int bytes, uint64_t *barrier)
 {
-    memcpy(shared, global, (size_t)bytes);
+    convoy_emulated_copy_bulk(shared, global, bytes);
     convoy_emulated_barrier_arrive(barrier);
 }
 

@@ -88,7 +88,8 @@ static inline void convoy_emulated_copy_to(void *shared, const void *from, int b
                                            int rank)
 {
     for (int at = 0; at < bytes; at += 16)
-        memcpy(convoy_emulated_cluster_place((char *)shared + at, rank, 16), (const char *)from + at, 16);
+        convoy_emulated_copy_bulk(convoy_emulated_cluster_place((char *)shared + at, rank, 16),
+                                  (const char *)from + at, 16);
     convoy_emulated_barrier_arrive((uint64_t *)convoy_emulated_cluster_place(barrier, rank, sizeof *barrier));
 }
 

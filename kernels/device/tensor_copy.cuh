@@ -172,7 +172,7 @@ static inline void convoy_store_patch(const CUtensorMap *map, const void *shared
 
 static inline void convoy_copy_row(void *shared, const void *global, int bytes, uint64_t *)
 {
-    memcpy(shared, global, (size_t)bytes);
+    convoy_emulated_copy_bulk(shared, global, bytes);
 }
 
 static inline void convoy_barrier_expect(uint64_t *barrier, int)

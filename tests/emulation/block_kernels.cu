@@ -1,8 +1,14 @@
-/* The first threads of a block meet without the others; each fault leaves out what the hardware wants. */
+/* The first threads of a block meet without the others, and a thread asks the copy engine; each fault leaves
+ * out what the hardware wants. */
 #include "tests/emulation/block_kernels.h"
 
+#include "kernels/device/bulk_copy.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/wgmma.cuh"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 static __global__ void parts(uint32_t *seen, int part, enum block_fault fault)
 {
@@ -29,4 +35,27 @@ cudaError_t block_parts(uint32_t *seen, unsigned blocks, unsigned threads, unsig
 {
     return convoy_launch_as(convoy_launch_form{1, false}, parts, dim3(blocks), dim3(threads),
                             2 * part * sizeof(uint32_t), stream, seen, (int)part, fault);
+}
+
+static __global__ void copies(uint32_t *sum, const uint32_t *from, enum block_fault fault)
+{
+    CONVOY_DYNAMIC_SHARED(uint32_t, numbers);
+    uint64_t *barrier = reinterpret_cast<uint64_t *>(numbers + 16);
+    convoy_barrier_make(barrier, 1);
+    __syncthreads();
+    convoy_copy_bulk(numbers, from + (fault == BLOCK_ODD_COPY ? 2 : 0), 16 * sizeof(uint32_t), barrier);
+    convoy_barrier_wait(barrier, 0);
+    *sum = 0;
+    for (int i = 0; i < 16; i++)
+        *sum += numbers[i];
+#ifdef __SANITIZE_ADDRESS__
+    if (fault == BLOCK_BEYOND)
+        *sum = !__asan_address_is_poisoned(numbers + 17) && __asan_address_is_poisoned(numbers + 18);
+#endif
+}
+
+cudaError_t block_copies(uint32_t *sum, const uint32_t *from, enum block_fault fault, cudaStream_t stream)
+{
+    return convoy_launch(copies, dim3(1), dim3(1), 16 * sizeof(uint32_t) + sizeof(uint64_t), stream, sum,
+                         from, fault);
 }

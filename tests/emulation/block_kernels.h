@@ -14,7 +14,9 @@ enum block_fault {
     BLOCK_SOUND,
     BLOCK_NO_SYNC,    /* the first threads read what may not have been written */
     BLOCK_TWO_PLACES, /* the block's threads meet at two __syncthreads() */
-    BLOCK_ENDED       /* a warp of the first threads ends while the others wait for it */
+    BLOCK_ENDED,      /* a warp of the first threads ends while the others wait for it */
+    BLOCK_ODD_COPY,   /* a bulk copy from 8 bytes further */
+    BLOCK_BEYOND      /* none: the sum is whether what lies behind shared memory may not be read */
 };
 
 /* Blocks of `threads` threads. The first `part` of each lay down a number each, meet by themselves, and put
@@ -22,6 +24,10 @@ enum block_fault {
  * row to seen[block * threads + t]: block_number(block, (t % part + 1) % part). part: a multiple of 32. */
 cudaError_t block_parts(uint32_t *seen, unsigned blocks, unsigned threads, unsigned part,
                         enum block_fault fault, cudaStream_t stream);
+
+/* The block's only thread copies 16 numbers from `from` into shared memory by the copy engine, and writes
+ * their sum to `sum`. */
+cudaError_t block_copies(uint32_t *sum, const uint32_t *from, enum block_fault fault, cudaStream_t stream);
 
 /* What a thread of the first ones lays down. */
 static inline uint32_t block_number(uint32_t block, uint32_t thread)

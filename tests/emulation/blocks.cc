@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
 #ifndef __x86_64__
@@ -485,10 +486,12 @@ void convoy_emulated_grid(dim3 grid, dim3 block, unsigned blocks_together, size_
                          (unsigned)(i / block.x / block.y)};
             one.block = b;
         }
-    /* A cluster's are allocated as large as asked, so that the address sanitizer sees who leaves his own. */
+    /* A cluster's are allocated as large as asked, and of the other one what is beyond is closed, so that the
+     * address sanitizer sees who leaves his own. */
     for (unsigned b = 0; b < cluster; b++)
         blocks[b].shared = cluster == 1 ? dynamic_shared : new_shared(shared_bytes);
     shared_size = shared_bytes;
+    ASAN_POISON_MEMORY_REGION(dynamic_shared + shared_bytes, sizeof dynamic_shared - shared_bytes);
     gridDim = grid;
     blockDim = block;
     work = &body;
@@ -497,6 +500,7 @@ void convoy_emulated_grid(dim3 grid, dim3 block, unsigned blocks_together, size_
             for (unsigned x = 0; x < grid.x; x += cluster)
                 run_cluster({x, y, z});
     look_at_stacks();
+    ASAN_UNPOISON_MEMORY_REGION(dynamic_shared, sizeof dynamic_shared);
     for (unsigned b = 0; b < cluster && cluster > 1; b++)
         free(blocks[b].shared);
 }

@@ -1,9 +1,11 @@
-/* The copy engine's boxes of a tensor: kernels/device/tensor_copy.cuh. All is copied at once. Rows of a box
- * lie in shared memory as the hardware swizzles them, by their addresses. */
+/* The copy engine: bulk copies (kernels/device/bulk_copy.cuh), and boxes of a tensor
+ * (kernels/device/tensor_copy.cuh). All is copied at once. Rows of a box lie in shared memory as the hardware
+ * swizzles them, by their addresses. */
 #include "emulation.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace
 {
@@ -38,6 +40,13 @@ const uint16_t *element(const CUtensorMap *map, const int64_t (&at)[4], int rank
 }
 
 } // namespace
+
+void convoy_emulated_copy_bulk(void *to, const void *from, int bytes)
+{
+    if (((uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes) % 16 != 0)
+        die("a bulk copy whose places or bytes are no multiples of 16");
+    memcpy(to, from, (size_t)bytes);
+}
 
 void convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row)
 {

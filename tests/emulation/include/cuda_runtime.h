@@ -105,10 +105,11 @@ void convoy_emulated_wgmma_end();
 void convoy_emulated_wgmma_wait(int groups);
 void convoy_emulated_threads_sync(int threads);
 void convoy_emulated_group_sync(); /* of this thread's warpgroup */
-/* kernels/device/bulk_copy.cuh: barriers in shared memory. */
+/* kernels/device/bulk_copy.cuh: barriers in shared memory; a bulk copy's bytes, without its arrival. */
 void convoy_emulated_barrier_make(uint64_t *place, int arrivals);
 void convoy_emulated_barrier_arrive(uint64_t *place);
 void convoy_emulated_barrier_wait(uint64_t *place, int parity);
+void convoy_emulated_copy_bulk(void *to, const void *from, int bytes);
 /* kernels/device/tensor_copy.cuh: boxes of tensors. steps, lower and upper are of x, then y. */
 typedef struct alignas(64) CUtensorMap {
     void *data;

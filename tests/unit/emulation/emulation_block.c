@@ -25,6 +25,39 @@ static void launch(int fault)
     wrong(128, 64, (enum block_fault)fault);
 }
 
+/* The sum of the numbers 0, 3, 6, ... that a thread copies. */
+static uint32_t copied(enum block_fault fault)
+{
+    enum { NUMBERS = 18 };
+    uint32_t sum = 0, numbers[NUMBERS], *device;
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        numbers[i] = 3 * i;
+    cr_assert_eq(cudaMalloc((void **)&device, sizeof numbers + sizeof sum), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(device, numbers, sizeof numbers, cudaMemcpyHostToDevice), cudaSuccess);
+    cr_assert_eq(block_copies(device + NUMBERS, device, fault, NULL), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(&sum, device + NUMBERS, sizeof sum, cudaMemcpyDeviceToHost), cudaSuccess);
+    cr_assert_eq(cudaFree(device), cudaSuccess);
+    return sum;
+}
+
+static void launch_copy(int fault)
+{
+    copied((enum block_fault)fault);
+}
+
+Test(emulation_block, the_copy_engine_wants_multiples_of_16)
+{
+    cr_expect_eq(copied(BLOCK_SOUND), 3 * 15 * 16 / 2);
+    expect_abort(launch_copy, BLOCK_ODD_COPY, "multiples of 16");
+}
+
+#ifdef __SANITIZE_ADDRESS__
+Test(emulation_block, the_sanitizer_sees_who_leaves_the_shared_memory_of_a_launch)
+{
+    cr_expect_eq(copied(BLOCK_BEYOND), 1);
+}
+#endif
+
 Test(emulation_block, the_first_threads_meet_while_the_others_wait_elsewhere)
 {
     cr_expect_eq(wrong(128, 64, BLOCK_SOUND), 0);
