@@ -243,12 +243,33 @@ static bool divide(struct convoy_cuda_attention *attention, struct side *sides, 
     return true;
 }
 
+/* Is each row that the node normalises, seen from the side as it was before tracing, a row of a head? */
+static bool normalizes_rows(struct convoy_cuda_tracer *tracer, int tensor, int64_t unit, int normalize,
+                            const struct side *side, int64_t matrices)
+{
+    const struct convoy_graph *graph = tracer->graph;
+    int y = graph->nodes[normalize].output, *through = tracer->normalize;
+    const struct convoy_shape *shape = &graph->tensors[y].shape;
+    struct side seen = {.channels = side->d, .rows = side->rows, .d = side->d, .turned = side->turned};
+    tracer->normalize = NULL;
+    bool rows = shape->dims[shape->rank - 1] == side->d &&
+                convoy_cuda_view_trace(tracer, tensor, unit, &seen.view) && seen.view.base == y &&
+                is_whole(&seen, matrices);
+    tracer->normalize = through;
+    convoy_cuda_view_free(&seen.view);
+    return rows;
+}
+
 static bool trace_side(struct convoy_cuda_tracer *tracer, int tensor, struct side *side)
 {
     int64_t unit = convoy_cuda_view_unit(tracer, tensor);
+    int64_t matrices =
+        convoy_shape_elements(&tracer->graph->tensors[tensor].shape) / ((int64_t)side->rows * side->d);
     return unit > 0 && (side->turned ? side->rows : side->d) % unit == 0 &&
            convoy_cuda_view_trace(tracer, tensor, unit, &side->view) &&
-           tracer->channels[side->view.base] != CONVOY_CUDA_CHANNELS_NONE;
+           tracer->channels[side->view.base] != CONVOY_CUDA_CHANNELS_NONE &&
+           (tracer->normalize == NULL || *tracer->normalize < 0 ||
+            normalizes_rows(tracer, tensor, unit, *tracer->normalize, side, matrices));
 }
 
 #define MOST_FACTORS 16 /* behind each other: each softmax of a hostile file walks through them */
@@ -393,8 +414,9 @@ static bool recognise(struct convoy_cuda_tracer *tracer, const struct convoy_nod
     if (rank < 3 || k->rank != rank || p->rank < 3 || v->rank != p->rank || d % 8 != 0 ||
         d > CONVOY_NHWC_ATTENTION_CHANNELS || v->dims[v->rank - 1] != d || q->batch_axis < 0 ||
         q->batch_axis > rank - 3 || k->batch_axis != q->batch_axis || v->batch_axis != p->batch_axis ||
-        p->batch_axis > p->rank - 3 || q->dims[rank - 2] != s->queries || k->dims[rank - 1] != s->keys ||
-        k->dims[rank - 2] != d || v->dims[v->rank - 2] != s->keys)
+        p->batch_axis > p->rank - 3 || p->dims[p->rank - 2] != s->queries ||
+        q->dims[rank - 2] != s->queries || k->dims[rank - 1] != s->keys || k->dims[rank - 2] != d ||
+        v->dims[v->rank - 2] != s->keys)
         return false;
     for (int i = 0; i < rank - 2; i++)
         if (q->dims[i] != k->dims[i])

@@ -135,3 +135,61 @@ Test(backend_attention_heads, before_windows)
     check_layers(heads_of_windows(3, 4, FACTORS), 0, -1);
     check_layers(heads_of_windows(2, 2, FACTORS_OF_WINDOWS), 0, -1);
 }
+
+/* What is no row of a head: rows of two heads, or of a channel, are normalised; the product with values takes
+ * halves of the rows for matrices. */
+enum odd { WIDE, TURNED, HALVED_ROWS };
+static struct convoy_graph *odd_heads(enum odd how)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {3, 3}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 6, 12));
+    int64_t heads = how == HALVED_ROWS ? 2 : 4, D = 16, T = 8, C = heads * D;
+    const int by_heads[] = {0, 2, 1, 3};
+    int x = add_conv(graph, graph->input, C, 3, 3, patches, true), part[3];
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, C, T)), (const int[]){0, 2, 1});
+    int packed = add_rows_dense(graph, x, 3 * C);
+    for (int i = 0; i < 3; i++) {
+        int y = add_slice(graph, packed, 2, i * C, C);
+        if (i < 2 && how == WIDE) {
+            y = add_reshape(graph, y, SHAPE(1, T, heads / 2, 2 * D));
+            y = add_normalize(graph, y, false);
+            graph->nodes[graph->node_count - 1].input_count = 1;
+            graph->nodes[graph->node_count - 1].normalize.has_scale = false;
+            graph->nodes[graph->node_count - 1].normalize.has_shift = false;
+        }
+        y = add_reshape(graph, y, SHAPE(1, T, heads, D));
+        if (i < 2 && how == TURNED) {
+            y = add_transpose(graph, y, (const int[]){0, 2, 3, 1});
+            y = add_normalize(graph, y, false);
+            graph->nodes[graph->node_count - 1].input_count = 1;
+            graph->nodes[graph->node_count - 1].normalize.has_scale = false;
+            graph->nodes[graph->node_count - 1].normalize.has_shift = false;
+            part[i] = add_transpose(graph, y, (const int[]){0, 1, 3, 2});
+        } else
+            part[i] = add_transpose(graph, y, by_heads);
+    }
+    part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
+    int s = add_activation(graph, SHAPE(1, heads, T, T)), y;
+    add_node(graph, CONVOY_OP_MATMUL, s, 2, part);
+    s = add_softmax(graph, s, 3, 4);
+    if (how == HALVED_ROWS) {
+        s = add_reshape(graph, s, SHAPE(1, 2, 2, 4, 8));
+        part[2] = add_reshape(graph, part[2], SHAPE(1, 1, 2, 8, D));
+        y = add_activation(graph, SHAPE(1, 2, 2, 4, D));
+        add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
+        y = add_reshape(graph, y, SHAPE(1, 2, 8, D));
+    } else {
+        y = add_activation(graph, SHAPE(1, heads, T, D));
+        add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
+    }
+    y = add_reshape(graph, add_transpose(graph, y, by_heads), SHAPE(1, T, C));
+    y = add_binary(graph, x, add_rows_dense(graph, y, C), CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_normalize(graph, y, false)));
+    return graph;
+}
+
+Test(backend_attention_heads, of_other_rows)
+{
+    for (enum odd how = WIDE; how <= HALVED_ROWS; how++)
+        check_layers(odd_heads(how), 0, -1);
+}
