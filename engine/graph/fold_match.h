@@ -4,6 +4,8 @@
 
 #include "engine/graph/graph.h"
 
+#include <math.h>
+
 /* NULL for the input and constants. */
 struct convoy_node *fold_producer(struct convoy_graph *graph, int tensor);
 /* A constant of one element, about this value. */
@@ -19,5 +21,10 @@ int fold_product_input(struct convoy_graph *graph, const struct convoy_node *nod
 /* The node computes an activation of x instead. What it read before stays for others, or is left to
  * convoy_graph_prune(). */
 void fold_become_activation(struct convoy_node *node, int x, struct convoy_activation activation);
+/* May a tensor be scaled by this factor, from 1/16 to 16? By others it might leave the range of fp16. */
+static inline bool fold_keeps_range(double factor)
+{
+    return fabs(factor) <= 16 && fabs(factor) >= 1.0 / 16;
+}
 
 #endif

@@ -3,6 +3,7 @@
  * weights behind it: W (scale x) + b = (scale W) x + b. Computed in double and rounded once. */
 #include "engine/graph/build.h"
 #include "engine/graph/fold.h"
+#include "engine/graph/fold_match.h"
 
 #include <errno.h>
 #include <math.h>
@@ -222,8 +223,7 @@ static struct convoy_node *layer_behind(struct convoy_graph *graph, const struct
 {
     int producer = graph->tensors[affine->x].producer, reader = reader_of[node->output];
     if (affine->axis >= 0 || affine->shift != NULL || producer < 0 || readers[affine->x] != 1 ||
-        graph->nodes[producer].op != CONVOY_OP_ACTIVATION ||
-        !convoy_same_shape(&graph->tensors[affine->x].shape, &graph->tensors[node->output].shape))
+        graph->nodes[producer].op != CONVOY_OP_ACTIVATION || !fold_keeps_range(affine_scale(affine, 0)))
         return NULL;
     while (reader >= 0 && graph->nodes[reader].op == CONVOY_OP_RESHAPE)
         reader = reader_of[graph->nodes[reader].output];

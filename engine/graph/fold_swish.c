@@ -80,8 +80,6 @@ void convoy_fold_swish(struct convoy_graph *graph)
     }
 }
 
-#define MOST_SCALED 16 /* nor less than a sixteenth: numbers of 16 bits stay what they are */
-
 /* Is the tensor x times one number, and nothing else? */
 static bool is_multiple(struct convoy_graph *graph, int tensor, int x, float *factor)
 {
@@ -94,7 +92,7 @@ static bool is_multiple(struct convoy_graph *graph, int tensor, int x, float *fa
         !convoy_same_shape(&graph->tensors[x].shape, &graph->tensors[tensor].shape))
         return false;
     *factor = number->data[0];
-    return fabsf(*factor) <= MOST_SCALED && fabsf(*factor) >= 1.0F / MOST_SCALED;
+    return fold_keeps_range(*factor);
 }
 
 /* The product of x with Sigmoid(a x), which it alone reads: which of its inputs is x, and a. -1: it is none.

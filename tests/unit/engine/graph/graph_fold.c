@@ -89,6 +89,15 @@ Test(graph_fold, one_factor_behind_an_activation_into_the_convolution_behind_it)
     cr_expect_eq(factor_before_conv(DIMS(1), CONVOY_MUL, true), 5); /* something else reads the activation */
 }
 
+Test(graph_fold, a_factor_that_fp16_weights_do_not_stand_stays)
+{
+    struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));
+    int x = function(graph, CONVOY_TANH, graph->input);
+    finish(graph, add_conv(graph, binary(graph, CONVOY_MUL, x, number(graph, 1e-3F)), 1, true, 5));
+    cr_expect_eq(graph->node_count, 3);
+    convoy_graph_free(graph);
+}
+
 Test(graph_fold, not_where_something_else_reads_the_convolution)
 {
     struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));

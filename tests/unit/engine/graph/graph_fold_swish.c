@@ -12,6 +12,7 @@ enum around {
     PRODUCT_READ,   /* in the same way: the second layer's weights are no longer the only ones behind it */
     SHARED_WEIGHTS, /* of the second layer and a third one */
     LARGE,          /* a */
+    SMALL,          /* a */
     NO_LAYER        /* behind it */
 };
 
@@ -33,7 +34,7 @@ static int reshaped(struct convoy_graph *graph, int x, int rank, const int64_t *
 static int left(enum around around)
 {
     struct convoy_graph *graph = start(DIMS(4, 6));
-    float a = around == LARGE ? 1702 : 1.702F;
+    float a = around == LARGE ? 1702 : around == SMALL ? 0.01F : 1.702F;
     int weights = constant(graph, DIMS(3, 5));
     int x = dense(graph, graph->input, constant(graph, DIMS(5, 6)), 4, 5), z = x, y;
     if (around == RESHAPED)
@@ -90,4 +91,5 @@ Test(graph_fold_swish, other_products_stay)
     cr_expect_eq(left(OF_ANOTHER), -1);
     cr_expect_eq(left(GATE_READ), -1);
     cr_expect_eq(left(LARGE), -1);
+    cr_expect_eq(left(SMALL), -1);
 }
