@@ -70,13 +70,13 @@ int onnx_emit_for_each_image(struct onnx_importer *importer, int constant, const
  * be computed for each image. */
 
 /* Emits a BINARY of two tensors of which one at least is what onnx_emit_for_each_image() made, whose
- * broadcast shape is `shape`, without repeating it: *result is the tensor; -1 and nothing emitted where that
- * is not possible. */
+ * broadcast shape is `shape`, without repeating it: *result is the tensor; -1 where that is not possible:
+ * what was emitted then nothing reads. */
 int onnx_emit_unrepeated(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
                          const struct convoy_shape *shape, int *result);
 
-/* Emits a BINARY of an activation and a constant that has a number for all that lies on the axis of a batch
- * of 1, in a file that has that number for its batch: it is that of each image, as masks of windows are.
+/* In a file whose batch is 1: emits a BINARY of an activation, along whose batch axis lie the windows of an
+ * image, and a constant with numbers for each window. Each image gets the same numbers, as of masks.
  * *result is the tensor; -1 and nothing emitted where the two are something else. */
 int onnx_emit_windows_of_one(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b,
                              int *result);

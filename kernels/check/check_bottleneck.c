@@ -356,6 +356,8 @@ void convoy_check_bottleneck(struct convoy_check *check)
     for (int i = 0; i < count; i++)
         if (kernels[i]->takes(&problem.shape))
             check_kernel(check, &problem, kernels[i], want, &first);
+    if (first == NULL)
+        fail(check, &problem, "nhwc_bottleneck", "no kernel takes it");
     check->cases += CASES;
     free(first);
     free(want);

@@ -293,7 +293,7 @@ static void compare(struct check_problem *problem, enum convoy_compute_type comp
     }
 }
 
-static int by_value(const void *a, const void *b)
+int check_by_value(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
@@ -316,7 +316,7 @@ static float median_us(const struct convoy_conv_kernel *kernel, const struct con
         if (i >= 0)
             us[i] = ms * 1000;
     }
-    qsort(us, (size_t)runs, sizeof(float), by_value);
+    qsort(us, (size_t)runs, sizeof(float), check_by_value);
     float median = us[runs / 2];
     check_cuda(cudaEventDestroy(from), "destroying an event");
     check_cuda(cudaEventDestroy(to), "destroying an event");

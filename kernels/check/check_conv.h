@@ -11,6 +11,9 @@ __attribute__((noreturn, format(printf, 1, 2))) void check_die(const char *forma
 /* Ends it if error is not cudaSuccess; what says what was tried. */
 void check_cuda(cudaError_t error, const char *what);
 
+/* For qsort(): floats, the least first. */
+int check_by_value(const void *a, const void *b);
+
 struct check_case {
     struct convoy_conv_shape shape;
     int64_t image_bytes; /* from image to image, at least an image's own bytes */

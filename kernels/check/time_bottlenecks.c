@@ -43,13 +43,6 @@ static void *halves(size_t bytes)
     return device;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    float x = *(const float *)a;
-    float y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 /* Microseconds of one link of the chain; 0: the device refuses to launch it. */
 static float time_chain(const struct chain *chain, int runs)
 {
@@ -88,8 +81,10 @@ static float time_chain(const struct chain *chain, int runs)
     for (int i = 0; i < 2; i++)
         check_cuda(cudaEventDestroy(marks[i]), "freeing an event");
     check_cuda(cudaStreamDestroy(stream), "freeing a stream");
-    qsort(us, (size_t)runs, sizeof us[0], by_value);
-    return launched == cudaSuccess ? us[runs / 2] : 0;
+    if (launched != cudaSuccess)
+        return 0;
+    qsort(us, (size_t)runs, sizeof us[0], check_by_value);
+    return us[runs / 2];
 }
 
 /* ---- Layer by layer ---- */
@@ -237,9 +232,10 @@ static void time_size(int index, int n, int runs)
             whole.shape.act[layer].kind = CONVOY_UNARY_RELU;
         }
         const struct chain chain = {launch_whole, &whole};
-        if (!kernels[i]->takes(&whole.shape) ||
-            kernels[i]->packed_bytes(&whole.shape) > memory.weight_bytes[0])
+        if (!kernels[i]->takes(&whole.shape))
             continue;
+        if (kernels[i]->packed_bytes(&whole.shape) > memory.weight_bytes[0])
+            check_die("--bottlenecks: the weights of %s need more room", kernels[i]->name);
         printf("  %-24s %8.2f us, estimated %.2f\n", kernels[i]->name, (double)time_chain(&chain, runs),
                (double)kernels[i]->estimate_us(&whole.shape));
     }

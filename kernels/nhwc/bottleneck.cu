@@ -277,7 +277,7 @@ template <int MAPS> static bool neck_cluster_runs(int cluster)
         int device = 0, count = 0;
         if (cudaGetDevice(&device) != cudaSuccess || device >= 64)
             return false;
-        if (known[device] == 0) {
+        if (__atomic_load_n(&known[device], __ATOMIC_RELAXED) == 0) {
             const void *kernel = reinterpret_cast<const void *>(nhwc_bottleneck<MAPS, 1>);
             cudaLaunchConfig_t config = {};
             cudaLaunchAttribute attribute = {};
@@ -296,9 +296,9 @@ template <int MAPS> static bool neck_cluster_runs(int cluster)
                         cudaOccupancyMaxActiveClusters(&count, kernel, &config) == cudaSuccess && count > 0;
             if (!runs)
                 (void)cudaGetLastError();
-            known[device] = runs ? 1 : -1;
+            __atomic_store_n(&known[device], (signed char)(runs ? 1 : -1), __ATOMIC_RELAXED);
         }
-        return known[device] > 0;
+        return __atomic_load_n(&known[device], __ATOMIC_RELAXED) > 0;
     }
 #endif
     return true;

@@ -17,7 +17,8 @@ struct convoy_cuda_attention {
     int32_t *rows[CONVOY_CUDA_ATTENTION_SIDES];   /* windows x rows: which row of the tensor; owned */
     /* Of queries and keys: the node as which each row of a head is normalised first; -1: none. */
     int normalize[2];
-    /* Queries and keys alike, whose factors are part of shape.scale. */
+    /* Queries and keys alike, whose factors are part of shape.scale. false: each side by itself, with its own
+     * factors and shift. */
     bool alike;
     float *head_scale; /* by which the products of each head are multiplied, too; owned; or NULL */
     float *bias;       /* windows (one if bias_window is 0) x heads x queries x bias_query; owned; or NULL */

@@ -7,7 +7,7 @@
 #include "engine/cuda/plan/lowering.h"
 
 /* Is `group`, an index, the last layer of a bottleneck of tensors in 16 bits? Then fills in the indices of
- * all three groups, and the shape, but for the pixels' distances. */
+ * all three groups, and the shape, whose tensors have no other channels between them. */
 bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group,
                                  int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape);
 
@@ -22,13 +22,13 @@ void convoy_cuda_bottleneck_key(const struct convoy_bottleneck_shape *shape, str
 bool convoy_cuda_knows_bottleneck(const struct convoy_cuda_source *source,
                                   const struct convoy_bottleneck_shape *shape);
 
-/* Returns the kernel that runs the shape; NULL: its three layers do. Before that was measured the estimates
- * decide, or with source->layers_first the layers run. */
+/* Returns the kernel that runs the shape, which is static; NULL: its three layers do. Before that was
+ * measured the estimates decide, or with source->layers_first the layers run. */
 const struct convoy_bottleneck_kernel *
 convoy_cuda_choose_bottleneck(const struct convoy_cuda_source *source,
                               const struct convoy_bottleneck_shape *shape);
 
-/* Returns the estimated time of the three layers, each with its own kernel. */
+/* Returns the estimated microseconds of the three layers, each with its own kernel. */
 float convoy_cuda_estimate_layers(const struct convoy_cuda_source *source,
                                   const struct convoy_bottleneck_shape *shape);
 

@@ -13,13 +13,15 @@ struct convoy_cuda_key {
     char text[CONVOY_CUDA_KEY_BYTES];
 };
 
-/* The kernel's name in a choice of running a network layer by layer, without a kernel of fused_net.h. */
+/* The kernel's name in a choice of running a network layer by layer, without a kernel of fused_net.h, or
+ * a bottleneck without one of bottleneck.h. */
 #define CONVOY_CUDA_LAYERS "layers"
 
 struct convoy_cuda_kernel_choice {
     struct convoy_cuda_key key;
     const char *kernel; /* static: the name in the kernel's own table, or CONVOY_CUDA_LAYERS */
-    float us;           /* measured time of one launch; 0: there was only one candidate */
+    float us; /* measured time of one launch, or of the network where it was run as a whole; 0: there was only
+                 one candidate */
 };
 
 struct convoy_cuda_estimate;

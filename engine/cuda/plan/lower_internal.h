@@ -16,7 +16,8 @@ int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_c
 
 /* Notes the network's bottlenecks in the plan, and which kernel computes each; before anything is lowered. */
 int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
-/* A layer of a bottleneck that a kernel computes. */
+/* Lowers a layer of a bottleneck that one kernel computes: the last one to its step, the others to none.
+ * *done: false where the group is something else, or its bottleneck runs layer by layer. */
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done);
 

@@ -65,7 +65,7 @@ struct convoy_cuda_lowering {
 #define CONVOY_CUDA_BUFFER_SHIFT   44
 #define CONVOY_CUDA_BUFFER(number) ((size_t)((number) + 1) << CONVOY_CUDA_BUFFER_SHIFT)
 
-/* Does anything but this group read the tensor? */
+/* Does anything but this group read the tensor? Looks at all groups. */
 bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
                                 const struct convoy_cuda_group *reader);
 

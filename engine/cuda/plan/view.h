@@ -30,7 +30,8 @@ struct convoy_cuda_tracer {
     int depth;        /* nodes that are being followed */
     bool adds;        /* sums with constants are seen through, too */
     /* One normalisation along the last axis, of tensors that are no rows of channels, is seen through, too,
-     * and its node is put here, which is -1 before; NULL: none is. */
+     * and its node is put here, which is -1 before; NULL: none is. Which numbers are a row of it, the caller
+     * asks. */
     int *normalize;
 };
 #define CONVOY_CUDA_TRACER_WORK (INT64_C(1) << 30) /* for `left` in the beginning */

@@ -35,15 +35,13 @@ void convoy_cuda_tune_bottleneck_begin(struct convoy_cuda_tune_network *tuning, 
                                        const struct convoy_bottleneck_shape *shape)
 {
     struct convoy_cuda_key key;
-    struct convoy_bottleneck_shape own = *shape;
     int count;
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
     float layers_us = convoy_cuda_estimate_layers(&net->source, shape);
-    own.x_pixel = own.y_pixel = convoy_nhwc_channels(shape->c);
     convoy_cuda_bottleneck_key(shape, &key);
     convoy_cuda_tune_network_open(tuning, net, net->buckets[bucket].rows, layout, &key);
     for (int i = 0; i < count; i++)
-        if (kernels[i]->takes(&own) && kernels[i]->estimate_us(&own) <= WORTH_TRYING * layers_us)
-            convoy_cuda_tune_network_add(tuning, kernels[i]->name, kernels[i]->estimate_us(&own));
+        if (kernels[i]->takes(shape) && kernels[i]->estimate_us(shape) <= WORTH_TRYING * layers_us)
+            convoy_cuda_tune_network_add(tuning, kernels[i]->name, kernels[i]->estimate_us(shape));
     convoy_cuda_tune_network_close(tuning, true);
 }

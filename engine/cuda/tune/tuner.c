@@ -66,6 +66,7 @@ static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *
 {
     struct convoy_net *net = tuner->net;
     net->tuned = true;
+    net->source.layers_first = false;
     tuner->net = NULL;
     convoy_cuda_tune_kernel_stop(&tuner->kernel);
     tuner->network.net = NULL;

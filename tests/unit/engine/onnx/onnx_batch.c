@@ -268,6 +268,20 @@ Test(onnx_batch, elements_of_a_batch_of_one_are_each_image_s)
     builder_refused(elements_of_one(1, DIMS(1, 2), (const int64_t[]){0, -25}), -EINVAL, "outside its input");
 }
 
+/* Rows before images: an element is of each image a row. */
+Test(onnx_batch, elements_of_rows_before_a_batch_of_one_are_refused)
+{
+    struct builder *b = builder_new(18);
+    builder_input(b, "x", DIMS(1, 6, 4));
+    builder_output(b, "y");
+    builder_ints(b, "rows", DIMS(6, 4));
+    builder_ints(b, "places", DIMS(5, 0));
+    builder_list(b, builder_node(b, "Transpose", "x", "t"), "perm", DIMS(1, 0, 2));
+    builder_node(b, "Reshape", "t,rows", "f");
+    builder_node(b, "Gather", "f,places", "y");
+    builder_refused(b, -ENOTSUP, "some of the images");
+}
+
 Test(onnx_batch, a_batch_of_one_with_windows_is_repeated_as_written)
 {
     struct builder *b = builder_new(18);
@@ -321,6 +335,12 @@ Test(onnx_batch, constants_for_the_windows_of_a_batch_of_one_are_each_image_s)
     for (int i = 0; i < b->loaded->node_count; i++)
         if (b->loaded->nodes[i].op == CONVOY_OP_BINARY)
             expect_shape(b->loaded, b->loaded->nodes[i].output, "[4N,2,3]");
+    builder_free(b);
+    b = windows_with_constants(1, DIMS(3)); /* of fewer dimensions than windows have */
+    expect_output(b, "[N,24]");
+    builder_free(b);
+    b = windows_with_constants(1, 0, NULL);
+    expect_output(b, "[N,24]");
     builder_free(b);
     builder_refused(windows_with_constants(2, DIMS(4, 1, 3)), -EINVAL, "cannot be combined");
     builder_refused(windows_with_constants(2, DIMS(8, 1, 3)), -EINVAL, "cannot be combined");

@@ -41,6 +41,7 @@ enum form {
     OTHER_PADDING,
     MULTIPLIED,
     INNER_ADDED,
+    OTHER_ACTIVATION, /* that no kernel applies to its results */
     OF_THE_INPUT,
     FORMS
 };
@@ -60,6 +61,8 @@ static struct convoy_graph *network(enum form form)
     int other = form == OTHER_ADDED ? act(graph, add_conv(graph, x, 16, 1, 1, CONV1, true), PLAIN, 0) : x;
     int y = act(graph, add_conv(graph, x, 8, 1, 1, CONV1, form != NO_BIAS), form, CONVOY_SWISH);
     int first = y;
+    if (form == OTHER_ACTIVATION)
+        y = add_act(graph, add_conv(graph, x, 8, 1, 1, CONV1, true), CONVOY_ELU, 1, 0);
     if (form == STRIDE)
         inner.stride[0] = inner.stride[1] = 2;
     if (form == DILATION) { /* of as many outputs, and as many rows of padding above */
@@ -214,6 +217,7 @@ Test(cuda_bottleneck, the_environment_says_which_way)
         struct convoy_net *net = load_as(graph, 9, CONVOY_COMPUTE_FP16, &info);
         cr_expect_eq(strncmp(info.layers[3].kernel, kernels[i], strlen(kernels[i])), 0, "%s",
                      info.layers[3].kernel);
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 2, TOLERANCE_FP16);
         unload_all(net, graph);
         close_backend();
     }
