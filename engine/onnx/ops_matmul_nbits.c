@@ -1,4 +1,4 @@
-/* MatMulNBits of ONNX Runtime (domain com.microsoft; docs/ContribOperators.md there): a product with a
+/* MatMulNBits of ONNX Runtime (domain com.microsoft; its ContribOperators.md): a product with a
  * constant matrix whose numbers have 2, 4 or 8 bits each. They are unpacked to floats while the model is
  * read, (number - zero point) * scale, and the product is a dense layer like any other. */
 #include "engine/onnx/attributes.h"
@@ -138,7 +138,9 @@ static int find_zeros(struct onnx_importer *importer, struct packed *matrix)
     return 0;
 }
 
-/* g_idx says which block's scale each column has. Files name the block that the column lies in. */
+/* g_idx, which is deprecated, says which block's scale each column has. Files name the block that the column
+ * lies in, which changes nothing by the definition; but ONNX Runtime 1.32 answers otherwise with it where
+ * zero points are packed, and for 2 bits, and does not take it for 8: these are refused. */
 static int check_groups(struct onnx_importer *importer, const struct packed *matrix)
 {
     if (!onnx_is_given(importer, 4))
@@ -150,9 +152,13 @@ static int check_groups(struct onnx_importer *importer, const struct packed *mat
     for (int64_t i = 0; plain && i < value->shape.dims[0]; i++)
         plain = value->ints[i].fixed == i / matrix->block_size && value->ints[i].batch == 0 &&
                 value->ints[i].image == 0;
-    return plain ? 0
-                 : onnx_refuse(importer, ONNX_EXPORT_PLAIN,
-                               "its g_idx takes columns out of their blocks, which is not supported");
+    if (!plain)
+        return onnx_refuse(importer, ONNX_EXPORT_PLAIN,
+                           "its g_idx takes columns out of their blocks, which is not supported");
+    if (matrix->bits != 4 || matrix->packed_zeros != NULL)
+        return onnx_refuse(importer, ONNX_EXPORT_PLAIN,
+                           "it has a g_idx beside packed zero points, or not 4 bits, which is not supported");
+    return 0;
 }
 
 static int find_bias(struct onnx_importer *importer, const struct packed *matrix, int *bias)

@@ -394,6 +394,26 @@ Test(onnx_matmul_nbits, columns_of_other_blocks)
     builder_refused(b, -ENOTSUP, "its g_idx takes columns out of their blocks");
 }
 
+/* Where ONNX Runtime answers otherwise than without a g_idx, or not at all. */
+Test(onnx_matmul_nbits, groups_are_taken_where_they_change_nothing)
+{
+    struct builder *b = begin(&plain, "x,w,scales,zeros,g");
+    add_groups(b, 80, 32);
+    builder_refused(b, -ENOTSUP, "it has a g_idx beside packed zero points, or not 4 bits");
+    for (int bits = 2; bits <= 8; bits += 6) {
+        const struct form form = {.bits = bits, .rows = 3, .columns = 80, .block = 32};
+        b = begin(&form, "x,w,scales,,g");
+        add_groups(b, 80, 32);
+        builder_refused(b, -ENOTSUP, "it has a g_idx beside packed zero points, or not 4 bits");
+    }
+    const struct form form = {.bits = 4, .rows = 3, .columns = 80, .block = 32, .zeros = OF_A_TYPE};
+    b = begin(&form, "x,w,scales,zeros,g");
+    add_groups(b, 80, 32);
+    expect_output(b, "[N,2,3]");
+    expect_weights(b, dense_of(b->loaded), &form);
+    builder_free(b);
+}
+
 /* int64 under the right shape: values that are no bytes would be shifted to anything. */
 Test(onnx_matmul_nbits, weights_and_zero_points_are_bytes)
 {
