@@ -360,6 +360,7 @@ static void refused_inputs(const char *inputs, int code, const char *words)
     struct builder *b = begin(&plain, inputs);
     builder_floats(b, "few", DIMS(2), NULL);
     builder_floats(b, "row", DIMS(1, 3), NULL);
+    builder_floats(b, "column", DIMS(3, 1), NULL);
     builder_floats(b, "floats", DIMS(3, 3, 16), NULL);
     builder_ints(b, "ints", DIMS(0, 1, 2));
     builder_node(b, "Relu", "x", "computed");
@@ -382,6 +383,7 @@ Test(onnx_matmul_nbits, inputs_that_are_something_else)
     refused_inputs("x,w,scales,,ints", -ENOTSUP, "its g_idx takes columns out of their blocks");
     refused_inputs("x,w,scales,,,few", -EINVAL, "its bias does not have one number for each of its 3");
     refused_inputs("x,w,scales,,,row", -EINVAL, "its bias does not have one number for each of its 3");
+    refused_inputs("x,w,scales,,,column", -EINVAL, "its bias does not have one number for each of its 3");
     refused_inputs("x,w,scales,,,computed", -ENOTSUP, "its bias, 'computed', is not a constant");
 }
 
@@ -414,7 +416,8 @@ Test(onnx_matmul_nbits, groups_are_taken_where_they_change_nothing)
     builder_free(b);
 }
 
-/* int64 under the right shape: values that are no bytes would be shifted to anything. */
+/* int64 under the right shape, of the file or computed: the type of the latter is not known, but its values,
+ * which would be shifted to anything, are. */
 Test(onnx_matmul_nbits, weights_and_zero_points_are_bytes)
 {
     for (int which = 0; which <= 2; which += 2)
@@ -426,7 +429,7 @@ Test(onnx_matmul_nbits, weights_and_zero_points_are_bytes)
             size_t elements = which == 0 ? 3 * 3 * 16 : 3 * 2;
             tensor->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
             builder_raw(b, tensor, NULL, elements * sizeof(int64_t));
-            ((int64_t *)(void *)tensor->raw_data.data)[elements - 1] = 256;
+            ((int64_t *)(void *)tensor->raw_data.data)[elements - 1] = computed ? 128 : 0;
             builder_node(b, "Add", which == 0 ? "w,w" : "zeros,zeros", "sum"); /* whose type is not known */
             builder_refused(b, -ENOTSUP,
                             which == 0 ? "its weights are not packed in uint8"
