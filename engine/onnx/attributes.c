@@ -163,6 +163,11 @@ int onnx_ints_of_either_form(struct onnx_importer *importer, int64_t since, int 
     return onnx_attribute_ints(importer, attribute, values, capacity, count);
 }
 
+bool onnx_is_given(const struct onnx_importer *importer, int index)
+{
+    return index < importer->input_count && importer->inputs[index] != NULL;
+}
+
 int onnx_need_input(struct onnx_importer *importer, int index, const struct onnx_value **value)
 {
     *value = index < importer->input_count ? importer->inputs[index] : NULL;

@@ -29,6 +29,8 @@ int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, 
 /* Ints from input `index`, or from the attribute where the opset is older than `since`. */
 int onnx_ints_of_either_form(struct onnx_importer *importer, int64_t since, int index, const char *attribute,
                              int64_t *values, int capacity, int *count);
+/* Has the node input `index`? Optional ones may be left out. */
+bool onnx_is_given(const struct onnx_importer *importer, int index);
 /* Input `index`; an error unless it is there. */
 int onnx_need_input(struct onnx_importer *importer, int index, const struct onnx_value **value);
 /* *tensor is input `index` as a tensor of the graph: an activation, or a constant, which is made one of

@@ -35,6 +35,10 @@ int onnx_emit_scalar_with(struct onnx_importer *importer, enum convoy_binary_kin
                           int *result);
 int onnx_emit_activation(struct onnx_importer *importer, struct convoy_activation activation, int tensor,
                          int *result);
+/* Add a DENSE, y = x W^T + bias, with a constant W of [K, M]; bias -1 where there is none. x is [rows, M], or
+ * [..., M], whose rows, whatever dimensions they have, are then those of the dense layer. */
+int onnx_emit_dense(struct onnx_importer *importer, int x, int weight, int bias, int *result);
+int onnx_emit_rows_by_matrix(struct onnx_importer *importer, int x, int weight, int bias, int *result);
 /* numpy.matmul of two tensors. What would add up over the batch is refused. */
 int onnx_emit_matmul(struct onnx_importer *importer, int a, int b, int *result);
 /* Softmax over the axes [axis, end) taken together, or its logarithm. */

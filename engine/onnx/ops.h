@@ -20,7 +20,8 @@ struct onnx_operator {
     enum onnx_order order;
 };
 
-/* Each table ends with an entry whose name is NULL. */
+/* Each table ends with an entry whose name is NULL. The operators are ONNX's own, but for those of the domain
+ * com.microsoft. */
 extern const struct onnx_operator onnx_activation_operators[];     /* ops_activation.c */
 extern const struct onnx_operator onnx_arithmetic_operators[];     /* ops_arithmetic.c */
 extern const struct onnx_operator onnx_attention_operators[];      /* ops_attention.c */
@@ -33,6 +34,7 @@ extern const struct onnx_operator onnx_conv_transpose_operators[]; /* ops_conv_t
 extern const struct onnx_operator onnx_dense_operators[];          /* ops_dense.c */
 extern const struct onnx_operator onnx_einsum_operators[];         /* ops_einsum.c */
 extern const struct onnx_operator onnx_join_operators[];           /* ops_join.c */
+extern const struct onnx_operator onnx_microsoft_operators[];      /* ops_matmul_nbits.c */
 extern const struct onnx_operator onnx_normalize_operators[];      /* ops_normalize.c */
 extern const struct onnx_operator onnx_pad_operators[];            /* ops_pad.c */
 extern const struct onnx_operator onnx_pool_operators[];           /* ops_pool.c */

@@ -43,45 +43,6 @@ static int dense_weight(struct onnx_importer *importer, const struct onnx_value 
     return is_transposed && alpha == 1 ? 0 : scaled_matrix(importer, b, !is_transposed, alpha, tensor);
 }
 
-/* y = x W^T + bias for x of [rows, M]; bias -1 where there is none. */
-static int emit_dense(struct onnx_importer *importer, int x, int weight, int bias, int *result)
-{
-    const struct convoy_shape in = importer->graph->tensors[x].shape;
-    const struct convoy_shape filter = importer->graph->tensors[weight].shape;
-    if (in.dims[1] != filter.dims[1])
-        return onnx_fail(importer, -EINVAL, "its matrix takes %" PRId64 " numbers, its input has %" PRId64,
-                         filter.dims[1], in.dims[1]);
-    if (in.batch_axis > 0)
-        return onnx_refuse(importer, ONNX_IMAGES_APART, "it would add up over the images of a batch");
-    struct convoy_shape shape = in;
-    shape.dims[1] = filter.dims[0];
-    int inputs[3] = {x, weight, bias};
-    struct convoy_node *node;
-    int status = onnx_emit(importer, CONVOY_OP_DENSE, inputs, bias >= 0 ? 3 : 2, &shape, &node);
-    if (status == 0)
-        *result = node->output;
-    return status;
-}
-
-/* x [..., M] by a constant matrix: its rows, whatever dimensions they have, are those of a dense layer. */
-static int emit_rows_by_matrix(struct onnx_importer *importer, int x, int weight, int bias, int *result)
-{
-    const struct convoy_shape in = importer->graph->tensors[x].shape;
-    struct convoy_shape out = in;
-    struct convoy_shape rows = {.rank = 2,
-                                .batch_axis = in.batch_axis >= 0 ? 0 : -1,
-                                .dims = {onnx_product(&in, 0, in.rank - 1), in.dims[in.rank - 1]}};
-    if (in.batch_axis == in.rank - 1)
-        return onnx_refuse(importer, ONNX_IMAGES_APART, "it would add up over the images of a batch");
-    int status = onnx_emit_reshape(importer, x, &rows, result);
-    if (status == 0)
-        status = emit_dense(importer, *result, weight, bias, result);
-    if (status != 0)
-        return status;
-    out.dims[out.rank - 1] = importer->graph->tensors[*result].shape.dims[1];
-    return onnx_emit_reshape(importer, *result, &out, result);
-}
-
 static int read_matmul(struct onnx_importer *importer)
 {
     const struct onnx_value *a, *b;
@@ -98,7 +59,7 @@ static int read_matmul(struct onnx_importer *importer)
         int weight;
         status = dense_weight(importer, b, false, 1, &weight);
         if (status == 0)
-            status = emit_rows_by_matrix(importer, left, weight, -1, &result);
+            status = onnx_emit_rows_by_matrix(importer, left, weight, -1, &result);
     } else {
         status = onnx_emit_matmul(importer, left, right, &result);
     }
@@ -182,7 +143,7 @@ static int read_gemm(struct onnx_importer *importer)
         if (status == 0)
             status = bias_of(importer, c, beta, importer->graph->tensors[right].shape.dims[0], &bias);
         if (status == 0)
-            status = emit_dense(importer, left, right, bias, &result);
+            status = onnx_emit_dense(importer, left, right, bias, &result);
     } else {
         right = b->tensor;
         if (turn_b != 0)

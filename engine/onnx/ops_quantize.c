@@ -41,11 +41,6 @@ static int range_of(struct onnx_importer *importer, int64_t type, struct range *
                                  : onnx_type_name((int32_t)type));
 }
 
-static bool is_given(const struct onnx_importer *importer, int index)
-{
-    return index < importer->input_count && importer->inputs[index] != NULL;
-}
-
 /* Input `index`, a list of numbers for the elements along an axis of a tensor of this rank (or one number),
  * in a shape that broadcasts. */
 static int along_axis(struct onnx_importer *importer, int index, int rank, int axis, int *tensor)
@@ -97,7 +92,7 @@ static int read_quantize_linear(struct onnx_importer *importer)
     if (status == 0)
         status = onnx_attribute_int(importer, "output_dtype", 0, &type);
     if (status == 0 && type == 0)
-        type = is_given(importer, 2) ? importer->inputs[2]->type : ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
+        type = onnx_is_given(importer, 2) ? importer->inputs[2]->type : ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
     if (status == 0)
         status = range_of(importer, type, &range);
     if (status != 0)
@@ -106,7 +101,7 @@ static int read_quantize_linear(struct onnx_importer *importer)
     status = settle_given_axis(importer, rank, &axis);
     if (status == 0)
         status = along_axis(importer, 1, rank, axis, &scale);
-    if (status == 0 && is_given(importer, 2))
+    if (status == 0 && onnx_is_given(importer, 2))
         status = along_axis(importer, 2, rank, axis, &zero_point);
     if (status == 0)
         status = onnx_emit_binary(importer, CONVOY_DIV, x, scale, &x);
@@ -125,7 +120,7 @@ static int read_dequantize_linear(struct onnx_importer *importer)
     status = settle_given_axis(importer, rank, &axis);
     if (status == 0)
         status = along_axis(importer, 1, rank, axis, &scale);
-    if (status == 0 && is_given(importer, 2)) {
+    if (status == 0 && onnx_is_given(importer, 2)) {
         status = along_axis(importer, 2, rank, axis, &zero_point);
         if (status == 0)
             status = onnx_emit_binary(importer, CONVOY_SUB, x, zero_point, &x);
@@ -239,7 +234,7 @@ static int centred(struct onnx_importer *importer, int index, int zero, int axis
 {
     int zero_point;
     int status = onnx_need_tensor(importer, index, tensor);
-    if (status != 0 || !is_given(importer, zero))
+    if (status != 0 || !onnx_is_given(importer, zero))
         return status;
     status = along_axis(importer, zero, importer->graph->tensors[*tensor].shape.rank, axis, &zero_point);
     return status == 0 ? onnx_emit_binary(importer, CONVOY_SUB, *tensor, zero_point, tensor) : status;
@@ -247,7 +242,7 @@ static int centred(struct onnx_importer *importer, int index, int zero, int axis
 
 static int check_weight(struct onnx_importer *importer, int index)
 {
-    if (!is_given(importer, index) || importer->inputs[index]->kind == ONNX_ACTIVATION)
+    if (!onnx_is_given(importer, index) || importer->inputs[index]->kind == ONNX_ACTIVATION)
         return onnx_refuse(importer, ONNX_CUT, "its weight is not a constant");
     return 0;
 }
@@ -267,7 +262,7 @@ static int read_conv_integer(struct onnx_importer *importer)
 
 static int last_axis(const struct onnx_importer *importer, int index, int from_end)
 {
-    int rank = is_given(importer, index) ? importer->inputs[index]->shape.rank : 0;
+    int rank = onnx_is_given(importer, index) ? importer->inputs[index]->shape.rank : 0;
     return rank >= from_end ? rank - from_end : 0;
 }
 
@@ -289,7 +284,7 @@ static int requantize(struct onnx_importer *importer, int tensor, int scales[2],
     struct range range = {0, 0};
     int scale, other, zero_point;
     int rank = importer->graph->tensors[tensor].shape.rank;
-    if (!is_given(importer, y_zero))
+    if (!onnx_is_given(importer, y_zero))
         return onnx_fail(importer, -EINVAL, "its zero point is missing");
     int status = range_of(importer, importer->inputs[y_zero]->type, &range);
     if (status == 0)
@@ -319,7 +314,7 @@ static int read_qlinear_conv(struct onnx_importer *importer)
         status = centred(importer, 0, 2, 1, &x);
     if (status == 0)
         status = centred(importer, 3, 5, 0, &weight);
-    if (status == 0 && is_given(importer, 8)) {
+    if (status == 0 && onnx_is_given(importer, 8)) {
         status = check_weight(importer, 8);
         if (status == 0)
             status = onnx_need_tensor(importer, 8, &bias);
