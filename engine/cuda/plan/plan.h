@@ -165,7 +165,7 @@ struct convoy_cuda_step {
 /* A bottleneck of the network (bottlenecks.h), whichever way it runs. */
 struct convoy_cuda_bottleneck {
     int groups[CONVOY_BOTTLENECK_LAYERS];
-    struct convoy_bottleneck_shape shape;          /* but for the pixels' distances */
+    struct convoy_bottleneck_shape shape;          /* of tensors without other channels between them */
     const struct convoy_bottleneck_kernel *kernel; /* NULL: layer by layer */
 };
 
