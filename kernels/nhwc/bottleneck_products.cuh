@@ -278,6 +278,19 @@ static __device__ __forceinline__ void neck_first(const struct neck_job &job, co
     neck_give(barriers, true, last_slot);
 }
 
+/* A chunk's products, of pixels whose channels lie in slabs of MAPS, SLAB bytes each. a, b: of its first
+ * channel. */
+template <int DEPTH, int MAPS, int SLAB, int NT>
+static __device__ __forceinline__ void neck_slabs(float (&sum)[NT][4], uint64_t a, uint64_t b)
+{
+    convoy_wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < DEPTH / 16; step++)
+        convoy_wgmma_columns(sum, convoy_matrix_at(a, step * 16 / MAPS * (SLAB / 16) + step * 16 % MAPS / 8),
+                             convoy_matrix_at(b, step * 2));
+    convoy_wgmma_end();
+}
+
 /* The same of the second layer: taps of the first one's results, slab after slab. */
 template <typename TILE>
 static __device__ __forceinline__ void neck_second(const struct neck_job &job, const char *shared,
@@ -295,13 +308,7 @@ static __device__ __forceinline__ void neck_second(const struct neck_job &job, c
         uint64_t a = neck_pixels<TILE::ROW_BYTES>(
             shared + channels / MAPS * TILE::SLAB + pixel * TILE::ROW_BYTES, NECK_PITCH);
         uint64_t b = convoy_matrix_swizzled<NECK_ROW_BYTES>(weights + turn.slot * TILE::STAGE);
-        convoy_wgmma_begin();
-#pragma unroll
-        for (int step = 0; step < NECK_CHUNK / 16; step++)
-            convoy_wgmma_columns(
-                sum, convoy_matrix_at(a, step * 16 / MAPS * (TILE::SLAB / 16) + step * 16 % MAPS / 8),
-                convoy_matrix_at(b, step * 2));
-        convoy_wgmma_end();
+        neck_slabs<NECK_CHUNK, MAPS, TILE::SLAB>(sum, a, b);
         convoy_wgmma_wait<1>();
         neck_give(barriers, i > 0, last_slot);
         last_slot = turn.slot;
@@ -331,13 +338,7 @@ static __device__ __forceinline__ void neck_third(const struct neck_job &job, co
         int channel = i * TILE::OUT_DEPTH;
         uint64_t a = neck_pixels<TILE::ROW_BYTES>(
             shared + job.room.x + channel / MAPS * TILE::MID_SLAB + channel % MAPS * 2, NECK_SIDE);
-        convoy_wgmma_begin();
-#pragma unroll
-        for (int step = 0; step < TILE::OUT_DEPTH / 16; step++)
-            convoy_wgmma_columns(
-                sum, convoy_matrix_at(a, step * 16 / MAPS * (TILE::MID_SLAB / 16) + step * 16 % MAPS / 8),
-                convoy_matrix_at(b, step * 2));
-        convoy_wgmma_end();
+        neck_slabs<TILE::OUT_DEPTH, MAPS, TILE::MID_SLAB>(sum, a, b);
         convoy_wgmma_wait<1>();
         neck_give(barriers, i > 0, last_slot);
         last_slot = turn.slot;

@@ -49,6 +49,16 @@ static int add_normalized(struct convoy_graph *graph, int x, enum normalized how
     return x;
 }
 
+/* What comes behind the result of heads, [1, heads, T, D], in a block whose rows are x; returns the network's
+ * output. */
+static int add_rest(struct convoy_graph *graph, int x, int heads)
+{
+    const struct convoy_shape rows = *shape_of(graph, x);
+    int y = add_reshape(graph, add_transpose(graph, heads, (const int[]){0, 2, 1, 3}), rows);
+    y = add_binary(graph, x, add_rows_dense(graph, y, rows.dims[2]), CONVOY_ADD);
+    return add_classifier(graph, add_normalize(graph, y, false));
+}
+
 static struct convoy_graph *normalized_heads(int64_t heads, int64_t D, enum normalized how)
 {
     struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
@@ -78,9 +88,7 @@ static struct convoy_graph *normalized_heads(int64_t heads, int64_t D, enum norm
     add_node(graph, CONVOY_OP_MATMUL, s, 2, part);
     int y = add_activation(graph, SHAPE(1, heads, T, D));
     add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){add_softmax(graph, s, 3, 4), part[2]});
-    y = add_reshape(graph, add_transpose(graph, y, by_heads), SHAPE(1, T, C));
-    y = add_binary(graph, x, add_rows_dense(graph, y, C), CONVOY_ADD);
-    add_output(graph, add_classifier(graph, add_normalize(graph, y, false)));
+    add_output(graph, add_rest(graph, x, y));
     return graph;
 }
 
@@ -136,6 +144,16 @@ Test(backend_attention_heads, before_windows)
     check_layers(heads_of_windows(2, 2, FACTORS_OF_WINDOWS), 0, -1);
 }
 
+/* Without factors and shift. */
+static int add_plain_normalize(struct convoy_graph *graph, int x)
+{
+    int y = add_normalize(graph, x, false);
+    struct convoy_node *node = &graph->nodes[graph->node_count - 1];
+    node->input_count = 1;
+    node->normalize.has_scale = node->normalize.has_shift = false;
+    return y;
+}
+
 /* What is no row of a head: rows of two heads, or of a channel, are normalised; the product with values takes
  * halves of the rows for matrices. */
 enum odd { WIDE, TURNED, HALVED_ROWS };
@@ -152,18 +170,12 @@ static struct convoy_graph *odd_heads(enum odd how)
         int y = add_slice(graph, packed, 2, i * C, C);
         if (i < 2 && how == WIDE) {
             y = add_reshape(graph, y, SHAPE(1, T, heads / 2, 2 * D));
-            y = add_normalize(graph, y, false);
-            graph->nodes[graph->node_count - 1].input_count = 1;
-            graph->nodes[graph->node_count - 1].normalize.has_scale = false;
-            graph->nodes[graph->node_count - 1].normalize.has_shift = false;
+            y = add_plain_normalize(graph, y);
         }
         y = add_reshape(graph, y, SHAPE(1, T, heads, D));
         if (i < 2 && how == TURNED) {
             y = add_transpose(graph, y, (const int[]){0, 2, 3, 1});
-            y = add_normalize(graph, y, false);
-            graph->nodes[graph->node_count - 1].input_count = 1;
-            graph->nodes[graph->node_count - 1].normalize.has_scale = false;
-            graph->nodes[graph->node_count - 1].normalize.has_shift = false;
+            y = add_plain_normalize(graph, y);
             part[i] = add_transpose(graph, y, (const int[]){0, 1, 3, 2});
         } else
             part[i] = add_transpose(graph, y, by_heads);
@@ -182,9 +194,7 @@ static struct convoy_graph *odd_heads(enum odd how)
         y = add_activation(graph, SHAPE(1, heads, T, D));
         add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
     }
-    y = add_reshape(graph, add_transpose(graph, y, by_heads), SHAPE(1, T, C));
-    y = add_binary(graph, x, add_rows_dense(graph, y, C), CONVOY_ADD);
-    add_output(graph, add_classifier(graph, add_normalize(graph, y, false)));
+    add_output(graph, add_rest(graph, x, y));
     return graph;
 }
 

@@ -144,12 +144,18 @@ static void *try_in_a_thread(void *code)
     return NULL;
 }
 
-static void start_a_thread(int codes[MOST_CODES])
+/* codes[0]: what it writes; codes[1]: of its start. */
+static void run_in_a_thread(void *(*what)(void *), int codes[MOST_CODES])
 {
     pthread_t thread;
-    codes[1] = pthread_create(&thread, NULL, try_in_a_thread, &codes[0]);
+    codes[1] = pthread_create(&thread, NULL, what, &codes[0]);
     if (codes[1] == 0)
         pthread_join(thread, NULL);
+}
+
+static void start_a_thread(int codes[MOST_CODES])
+{
+    run_in_a_thread(try_in_a_thread, codes);
     codes[2] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 }
 
@@ -172,10 +178,7 @@ static void *name_itself(void *code)
 
 static void name_a_thread(int codes[MOST_CODES])
 {
-    pthread_t thread;
-    codes[1] = pthread_create(&thread, NULL, name_itself, &codes[0]);
-    if (codes[1] == 0)
-        pthread_join(thread, NULL);
+    run_in_a_thread(name_itself, codes);
 }
 
 /* As NVIDIA's driver (580.159) opens it, without which cuInit() ends with "OS call failed". */
