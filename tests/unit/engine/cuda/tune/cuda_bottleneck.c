@@ -5,6 +5,9 @@
 #include "tests/unit/folder.h"
 
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
+
+#include <inttypes.h>
 
 #define NAME           "nhwc_bottleneck:"
 #define TOLERANCE_FP16 1e-2
@@ -189,6 +192,33 @@ Test(cuda_bottleneck, the_tuner_chooses)
         cr_expect_eq(visit(PLAIN, 1, CONVOY_TUNING_ON, folder.path), whole);
         cr_expect_eq(measurements, 0);
     }
+}
+
+/* One and two images with kernels that want the weights in different forms. */
+Test(cuda_bottleneck, sizes_of_batch_have_kernels_of_their_own)
+{
+    static const char *const kernels[] = {"16x1", "64x1"};
+    const char *file = folder_path(&folder, "emulated-GPU-0.times");
+    struct convoy_error error;
+    size_t length;
+    char *text;
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    cr_expect_eq(visit(PLAIN, 2, CONVOY_TUNING_FORCE, folder.path), 1);
+    cr_assert_eq(convoy_file_read(file, 1 << 20, &text, &length, &error), 0, "%s", error.message);
+    for (int n = 1; n <= 2; n++) {
+        char key[32];
+        snprintf(key, sizeof(key), "\tbottleneck n%d ", n);
+        char *at = strstr(text, key);
+        cr_assert_not_null(at, "%s", text);
+        memcpy(at - 4, kernels[n - 1], 4); /* of a name that ends so */
+    }
+    /* "end COUNT HASH", of what is before. */
+    char *end = strstr(text, "\nend ") + 1;
+    snprintf(strrchr(end, ' ') + 1, 18, "%016" PRIx64 "\n", convoy_hash(0, text, (size_t)(end - text)));
+    folder_write(&folder, "emulated-GPU-0.times", text);
+    cr_expect_eq(visit(PLAIN, 2, CONVOY_TUNING_ON, folder.path), 1);
+    cr_expect_eq(measurements, 0);
+    free(text);
 }
 
 /* Kernel times from before there were bottlenecks: all is still known, and only these are timed. */
