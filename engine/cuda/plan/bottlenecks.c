@@ -31,8 +31,8 @@ static bool keeps_size(const struct convoy_cuda_lowering *l, int index, int side
     const struct convoy_node *node = &l->graph->nodes[group->anchor];
     int64_t dims[4] = {0};
     if (node->op != CONVOY_OP_CONV || group->view || group->attention != NULL || group->rows != NULL ||
-        group->pick != NULL || group->pool != 1 || group->act.kind >= CONVOY_UNARY_NHWC_KINDS ||
-        node->inputs[0] == l->graph->input || !convoy_cuda_channels_first(l, node->inputs[0], dims) ||
+        group->pick != NULL || group->pool != 1 || node->inputs[0] == l->graph->input ||
+        !convoy_cuda_channels_first(l, node->inputs[0], dims) ||
         !convoy_cuda_channels_first(l, group->output, dims) ||
         !convoy_cuda_conv_shape(l->source, group, l->plan->rows, shape))
         return false;

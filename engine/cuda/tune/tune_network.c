@@ -85,23 +85,17 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
 
 void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
-                                   const struct convoy_cuda_key *key)
+                                   const struct convoy_cuda_key *key, bool of_bottleneck)
 {
     tuning->net = net;
     tuning->rows = rows;
     tuning->layout = layout;
     tuning->key = *key;
+    tuning->of_bottleneck = of_bottleneck;
     tuning->count = tuning->at = 0;
     tuning->best = CONVOY_CUDA_LAYERS;
     tuning->best_us = 0;
     convoy_cuda_tune_network_add(tuning, CONVOY_CUDA_LAYERS, 0);
-}
-
-void convoy_cuda_tune_network_close(struct convoy_cuda_tune_network *tuning, bool of_bottleneck)
-{
-    tuning->of_bottleneck = of_bottleneck;
-    if (tuning->count < 2) /* nothing to choose from */
-        tuning->at = tuning->count;
 }
 
 int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
@@ -111,13 +105,12 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
     struct convoy_cuda_key key;
     convoy_cuda_find_fusable_prefix(&net->source, CONVOY_FUSED_ALL, &whole);
     convoy_cuda_fused_key(&net->source, &whole, rows, layout, &key);
-    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key);
+    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key, false);
     int failed = list_all_variants(tuning, &net->source, error);
     if (failed) {
         tuning->net = NULL;
         return failed;
     }
-    convoy_cuda_tune_network_close(tuning, false);
     return 0;
 }
 

@@ -38,15 +38,14 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
                                    uint32_t rows, enum convoy_input_layout layout,
                                    struct convoy_error *error);
 
-/* Begins a list of variants with CONVOY_CUDA_LAYERS; each open is followed by a close. */
+/* Begins a list of variants of the network, or of the bottlenecks of the key's shape, with
+ * CONVOY_CUDA_LAYERS. */
 void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
-                                   const struct convoy_cuda_key *key);
+                                   const struct convoy_cuda_key *key, bool of_bottleneck);
 /* Adds a variant. name is static; estimate_us: microseconds. A full list leaves it out. */
 void convoy_cuda_tune_network_add(struct convoy_cuda_tune_network *tuning, const char *name,
                                   float estimate_us);
-/* Ends the list, whose variants are of the network, or of the bottlenecks of the key's shape. */
-void convoy_cuda_tune_network_close(struct convoy_cuda_tune_network *tuning, bool of_bottleneck);
 
 /* Times one variant. Nothing may be in flight. Returns 1: there are more; 0: best and best_us are known and
  * the tuning has ended; -ENOMEM, -EIO. */
