@@ -153,21 +153,6 @@ static __global__ void __launch_bounds__(NECK_THREADS, MAPS <= 32 ? 2 : 1)
 
 /* ---- Launch ---- */
 
-static struct convoy_map_images neck_images(const struct convoy_bottleneck_shape *s, const convoy_fp16 *data,
-                                            int64_t pixel)
-{
-    struct convoy_map_images images = {};
-    images.data = data;
-    images.n = s->n;
-    images.h = s->h;
-    images.w = s->w;
-    images.c = (int)convoy_nhwc_channels(s->c);
-    images.pixel = pixel;
-    images.row = pixel * s->w;
-    images.image = images.row * s->h;
-    return images;
-}
-
 /* Everything that does not depend on operands. False: shared memory does not suffice. */
 template <int MAPS, int BLOCKS, int PIECES>
 static bool neck_describe(const struct convoy_bottleneck_shape *s, struct neck_job *job)
@@ -201,8 +186,10 @@ static cudaError_t neck_launch_pieces(const struct convoy_bottleneck_shape *s,
         job.act[layer] = s->act[layer];
         job.marks[layer] = operands->marks[layer];
     }
-    const struct convoy_map_images x = neck_images(s, operands->x, s->x_pixel);
-    const struct convoy_map_images y = neck_images(s, operands->y, s->y_pixel);
+    const struct convoy_map_images x =
+        nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
+    const struct convoy_map_images y =
+        nhwc_plain_images(operands->y, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->y_pixel);
     cudaError_t error = convoy_map_patches(&job.x, &x, job.box_w, job.box_h);
     if (error == cudaSuccess)
         error = convoy_map_patches(&job.residual, &x, job.side_x, job.side_y);

@@ -224,8 +224,8 @@ static __device__ __forceinline__ void neck_exchange(const struct neck_job &job,
 {
     convoy_wgmma_publish();
     neck_meet();
-    /* One thread of each warp: the copies begin side by side. Of a launch without clusters none comes to
-     * them: an H100 calls them an illegal instruction there, even where no thread copies. */
+    /* One thread of each warp: the copies begin side by side. In a launch without clusters no thread comes to
+     * one: an H100 ended such a launch with "illegal instruction" at it, though no thread copied. */
     for (int i = 1 + (int)threadIdx.x / 32; i < job.cluster; i += NECK_CONSUMERS / 32)
         if (threadIdx.x % 32 == 0)
             convoy_copy_to_block(rows, bytes, arrived, (rank + i) % job.cluster);

@@ -96,7 +96,7 @@ static __device__ __forceinline__ void neck_make_barriers(const struct neck_job 
         convoy_barrier_make(barriers.x_full(x), 1 + (job.cluster > 1 ? CONVOY_COPY_TO_ALL_ARRIVES : 0));
         convoy_barrier_make(barriers.x_empty(x), job.cluster * WARPS / NECK_GROUPS);
     }
-    __syncwarp(); /* or racecheck takes neighbours for one */
+    __syncwarp(); /* without it racecheck warns of neighbouring barriers */
     if (is_x)     /* what comes first is expected now */
         convoy_barrier_expect(barriers.x_full(x), job.box_bytes);
     if (thread == 96) {

@@ -57,6 +57,22 @@ static inline int nhwc_columns_of(const struct convoy_conv_shape *s)
     return (int)convoy_nhwc_channels(s->k);
 }
 
+/* Images whose rows follow each other, from which the copy engine takes boxes as they are. */
+static inline struct convoy_map_images nhwc_plain_images(const void *data, int n, int h, int w, int channels,
+                                                         int64_t pixel)
+{
+    struct convoy_map_images images = {};
+    images.data = data;
+    images.n = n;
+    images.h = h;
+    images.w = w;
+    images.c = channels;
+    images.pixel = pixel;
+    images.row = pixel * w;
+    images.image = images.row * h;
+    return images;
+}
+
 static inline struct convoy_map_images nhwc_images_of(const struct convoy_conv_shape *s, const void *data,
                                                       int channels, int outputs)
 {

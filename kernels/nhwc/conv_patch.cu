@@ -225,16 +225,7 @@ static __global__ void __launch_bounds__(nhwc_patch_tile::THREADS, 1)
 static struct convoy_map_images outputs_as_images(const struct convoy_conv_shape *s, const void *data,
                                                   int64_t pixel)
 {
-    struct convoy_map_images images = {};
-    images.data = data;
-    images.n = s->n;
-    images.h = s->oh;
-    images.w = s->ow;
-    images.c = nhwc_columns_of(s);
-    images.pixel = pixel;
-    images.row = pixel * s->ow;
-    images.image = images.row * s->oh;
-    return images;
+    return nhwc_plain_images(data, s->n, s->oh, s->ow, nhwc_columns_of(s), pixel);
 }
 
 static int patches_of(const struct convoy_conv_shape *s)
