@@ -1,6 +1,7 @@
 #include "engine/worker/confine.h"
 
 #include "engine/base/hide_memory.h"
+#include "engine/worker/confine_gpu.h"
 #include "engine/worker/own_user.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -226,12 +228,20 @@ int convoy_worker_confine_early(struct convoy_worker_confinement *confinement, s
     return code;
 }
 
+/* Whether auto means that files are confined. */
+static bool confines_by_itself(const char *backend, struct convoy_error *why_not)
+{
+    const char *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    return strcmp(backend, "cuda") != 0 ||
+           convoy_worker_gpu_starts_confined("/dev", mps != NULL ? mps : "/tmp/nvidia-mps", why_not);
+}
+
 void convoy_worker_confine_before(struct convoy_worker_confinement *confinement, const char *backend)
 {
-    bool wanted = confinement->files == CONVOY_FILES_ON ||
-                  (confinement->files == CONVOY_FILES_AUTO && strcmp(backend, "cuda") != 0);
     confinement->why_any_file.message[0] = '\0';
-    if (!confinement->sandbox || !wanted || confinement->landlock > 0)
+    if (!confinement->sandbox || confinement->files == CONVOY_FILES_OFF || confinement->landlock > 0)
+        return;
+    if (confinement->files == CONVOY_FILES_AUTO && !confines_by_itself(backend, &confinement->why_any_file))
         return;
     int abi = convoy_worker_confine_files(&confinement->folders, &confinement->why_any_file);
     confinement->landlock = abi > 0 ? abi : 0;

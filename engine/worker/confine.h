@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 enum convoy_confine_files {
-    CONVOY_FILES_AUTO, /* with backends whose device needs no driver */
+    CONVOY_FILES_AUTO, /* where the backend's device can be opened then (engine/worker/confine_gpu.h) */
     CONVOY_FILES_ON,
     CONVOY_FILES_OFF
 };

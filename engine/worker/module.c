@@ -85,7 +85,11 @@ static int open_one(const char *backend, uint32_t index, const struct convoy_ope
     int code = load_module(backend, &device->backend, error);
     if (code != 0)
         return code;
-    return device->backend->open(index, options, &device->device, &device->info, error);
+    code = device->backend->open(index, options, &device->device, &device->info, error);
+    if (code != 0 && confinement != NULL && confinement->landlock > 0 && strcmp(backend, "cuda") == 0)
+        return convoy_fail_in(error, code,
+                              "with files confined (worker.confine_files \"off\" leaves them open)");
+    return code;
 }
 
 int convoy_worker_open_device(const char *backend, uint32_t index, const struct convoy_open_options *options,

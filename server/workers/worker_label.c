@@ -9,23 +9,22 @@
 
 #define NO_MODELS "?" /* in labels: CONVOY_OF_NONE */
 
-/* May the worker open no files but its own (engine/worker/confine.h)? */
-static bool confines_files(const struct convoy_worker_sandbox *sandbox, const char *backend)
+/* Whether the worker is to open no files but its own; a GPU may need others (engine/worker/confine_gpu.h). */
+static bool confines_files(const struct convoy_worker_sandbox *sandbox)
 {
     enum convoy_confine_files_choice files = sandbox->config->confine_files;
-    bool by_itself = !sandbox->models_change && strcmp(backend, "cuda") != 0;
-    return sandbox->config->sandbox &&
-           (files == CONVOY_CONFINE_FILES_ON || (files == CONVOY_CONFINE_FILES_AUTO && by_itself));
+    return sandbox->config->sandbox && (files == CONVOY_CONFINE_FILES_ON ||
+                                        (files == CONVOY_CONFINE_FILES_AUTO && !sandbox->models_change));
 }
 
 /* A fingerprint of what it may read and of whom it runs as. 0: any file, as its own choice. */
-static uint64_t hash_sandbox(const struct convoy_worker_sandbox *sandbox, const char *backend)
+static uint64_t hash_sandbox(const struct convoy_worker_sandbox *sandbox)
 {
     const struct convoy_worker_config *config = sandbox->config;
     uint64_t hash = 0;
     if (config->user != NULL)
         hash = convoy_hash(hash, config->user, strlen(config->user) + 1);
-    if (!confines_files(sandbox, backend))
+    if (!confines_files(sandbox))
         return hash;
     hash = convoy_hash(hash, sandbox->models, strlen(sandbox->models) + 1);
     for (char **folder = config->readable; folder != NULL && *folder != NULL; folder++)
@@ -35,11 +34,10 @@ static uint64_t hash_sandbox(const struct convoy_worker_sandbox *sandbox, const 
 
 /* What a front must agree with to adopt the worker: the rest of its label. Of a worker that may open any file
  * the label is that of builds before there was a choice, so that it is adopted over an upgrade. */
-static void describe_settings(const struct convoy_worker_settings *settings, const char *backend, char *text,
-                              size_t capacity)
+static void describe_settings(const struct convoy_worker_settings *settings, char *text, size_t capacity)
 {
     char confined[32] = "";
-    uint64_t hash = hash_sandbox(&settings->sandbox, backend);
+    uint64_t hash = hash_sandbox(&settings->sandbox);
     if (hash != 0)
         snprintf(confined, sizeof confined, " confined=%016" PRIx64, hash);
     snprintf(text, capacity, "streams=%u sandbox=%d%s%s canary=%u orphan=%u tune=%s cache=%s",
@@ -53,7 +51,7 @@ void convoy_worker_label_make(const struct convoy_worker_settings *settings, con
                               const struct convoy_channel_size *size, char label[CONVOY_WORKER_LABEL_BYTES])
 {
     char text[CONVOY_WORKER_LABEL_BYTES / 2];
-    describe_settings(settings, backend, text, sizeof text);
+    describe_settings(settings, text, sizeof text);
     snprintf(label, CONVOY_WORKER_LABEL_BYTES, "%d %u %u %" PRIu64 " %" PRIu64 " %s of=%s %s",
              CONVOY_CHANNEL_ABI, settings->device_index, size->slots, size->input_bytes, size->output_bytes,
              backend, settings->of[0] != '\0' ? settings->of : NO_MODELS, text);
@@ -80,7 +78,7 @@ static bool accepts(struct wanted *wanted, const char *label)
         return false;
     if (strcmp(wanted->backend, "auto") != 0 && strcmp(wanted->backend, wanted->found) != 0)
         return false;
-    describe_settings(wanted->settings, wanted->found, text, sizeof text);
+    describe_settings(wanted->settings, text, sizeof text);
     return strcmp(label + at, text) == 0;
 }
 

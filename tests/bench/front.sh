@@ -3,15 +3,16 @@
 # batched, sent to a worker and back) beside the least that anyone must do, a bare libmicrohttpd that decodes the
 # same JPEG and suspends and resumes every request (mhd_least.c); and, for scale, beside one that only takes the
 # body. In turns; median of the ratios.
-#   tests/bench/front.sh [ROUNDS [SECONDS [BACKEND]]]
-# BACKEND is null, or another to see what computing costs besides. CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh
+#   tests/bench/front.sh [ROUNDS [SECONDS [BACKEND [CONNECTIONS]]]]
+# BACKEND is null, or another to see what computing costs besides. CONNECTIONS is 64; a host of many cores needs more, or
+# cores of both servers idle and the ratio tells of a request's time instead of its processor time. CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh
 # made, with the wrk and the bare server that it brings along.
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 rounds=${1:-9}
 seconds=${2:-2}
 backend=${3:-null}
-connections=64
+connections=${4:-64}
 
 needs wrk wrk
 small_jpeg

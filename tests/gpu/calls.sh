@@ -11,8 +11,9 @@ daemon=
 # shellcheck disable=SC2154
 trap 'status=$?; [ -z "$daemon" ] || kill -KILL "$daemon"; rm -rf "$work"; exit $status' EXIT
 tests/gpu/count_calls.sh "$work/count.so"
-# Checks of an idle device decode a JPEG file, too. The worker writes what CUPTI sees into the folder of this script's user.
-printf '{"tune": "off", "worker": {"canary_ms": 0, "user": "root"}}' >"$work/config.json"
+# Checks of an idle device decode a JPEG file, too, and the JPEG decoder is prepared after the models. The worker writes what CUPTI
+# sees into the folder of this script's user.
+printf '{"tune": "off", "images": {"decoder": "cpu"}, "worker": {"canary_ms": 0, "user": "root", "confine_files": "off"}}' >"$work/config.json"
 export CUDA_INJECTION64_PATH=$work/count.so CONVOY_CALLS_FILE=$work/calls
 "$pack/bin/convoyd" --config "$work/config.json" --backend cuda --models models --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!

@@ -49,15 +49,17 @@ elif [ "$(id -u)" = 0 ]; then
 fi
 stop
 
-if [ "$backend" = cpu ]; then
-  echo "So, too, without a word in the configuration on the CPU, and where this is what auto comes to."
-  for choice in cpu auto; do
-    start --backend $choice --models "$work/models"
+echo "So, too, without a word in the configuration, also where the backend is chosen; not where a GPU needs other files."
+for choice in "$backend" auto; do
+  start --backend "$choice" --models "$work/models"
+  if grep -q 'device=cuda:0' "$work/log" && [ ! -e /dev/nvidia-uvm ]; then
+    grep -q 'any file: /dev/nvidia[a-z-]* is missing' "$work/log" || fail "no line says why files are not confined: $(grep confined "$work/log")"
+  else
     grep -q 'has no Landlock\|no files but its own' "$work/log" || fail "files are not confined with --backend $choice"
-    answers good
-    stop
-  done
-fi
+  fi
+  answers good
+  stop
+done
 
 echo "Where models come while the worker runs, links may be made that lead elsewhere: files are not confined by themselves."
 configure 'model_control="poll"'
