@@ -2,10 +2,11 @@
  * sample with each tick of the process's own processor time, and writes them to the file $CONVOY_SAMPLES.PID
  * when the program ends. sampler.py makes a table of it; where.sh does all of that for convoyd.
  *
- * A line of the file is "MODULE OFFSET CALLER COUNT", in hexadecimal but for the count: where the processor
- * was, in which file (time in the kernel is the system call's function), and the first return address on the
- * stack that lies in the program itself, 0 when there is none. That address is found by looks, not by
- * unwinding: a stale one may be taken for it now and then. */
+ * A line of the file is "MODULE OFFSET CALLER MAIN COUNT", in hexadecimal but for the last two: where the
+ * processor was, in which file (time in the kernel is the system call's function); the first return address
+ * on the stack that lies in the program itself, 0 when there is none; 1 on the process's first thread, 0 on
+ * the others. The address is found by looks, not by unwinding: a stale one may be taken for it now and then.
+ */
 #include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 
 struct sample {
     uintptr_t at, caller;
+    bool main; /* on the process's first thread */
 };
 
 static struct sample *samples;
@@ -70,7 +72,8 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     if (i >= MOST)
         return;
     uintptr_t at = (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
-    samples[i] = (struct sample){at, caller_of(at, (uintptr_t)user->uc_mcontext.gregs[REG_RSP])};
+    samples[i] =
+        (struct sample){at, caller_of(at, (uintptr_t)user->uc_mcontext.gregs[REG_RSP]), gettid() == getpid()};
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -90,6 +93,8 @@ __attribute__((constructor)) static void begin(void)
 static int by_place(const void *a, const void *b)
 {
     const struct sample *x = a, *y = b;
+    if (x->main != y->main)
+        return x->main - y->main;
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
     return x->caller < y->caller ? -1 : x->caller > y->caller;
@@ -100,9 +105,9 @@ static void print(FILE *file, const struct sample *sample, uint32_t times)
     Dl_info info, program;
     bool known = dladdr((void *)sample->at, &info) != 0;
     uintptr_t base = dladdr((void *)text, &program) != 0 ? (uintptr_t)program.dli_fbase : 0;
-    fprintf(file, "%s %lx %lx %u\n", known ? info.dli_fname : "?",
+    fprintf(file, "%s %lx %lx %d %u\n", known ? info.dli_fname : "?",
             (unsigned long)(sample->at - (known ? (uintptr_t)info.dli_fbase : 0)),
-            (unsigned long)(sample->caller > 0 ? sample->caller - base : 0), times);
+            (unsigned long)(sample->caller > 0 ? sample->caller - base : 0), sample->main, times);
 }
 
 __attribute__((destructor)) static void end(void)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Where the front's processor time goes under the load of front.sh, by a sampling timer (sampler.c), which needs neither perf nor
-# any permission: for each function of convoyd the share of the processor time, and of the library functions that it called.
+# any permission: for each function of convoyd the share of the processor time, and of the library functions that it called; then
+# the same of the control loop alone, which is the first thread. Before these, by thread: what of a core it took.
 #   tests/bench/where.sh [SECONDS [BACKEND [CONNECTIONS]]]
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -20,7 +21,16 @@ export CONVOY_SAMPLES=$work/samples
 LD_PRELOAD=$sampler serve "$backend" --models "$measured"
 unset CONVOY_SAMPLES
 until_tuned "$backend"
-drive "$url/classify?top=1" "$connections" "$seconds"
 front=$(pgrep -P "$daemon" -x convoyd)
+worker=$(pgrep -P "$daemon" -x convoy-worker | head -n 1)
+# threads: a line for each of both processes, its number, its name, and the nanoseconds that it has run.
+threads() { local task; for task in "/proc/$front/task"/* "/proc/$worker/task"/*; do echo "${task##*/} $(cat "$task/comm") $(cut -d ' ' -f 1 "$task/schedstat")"; done | sort; }
+threads >"$work/before"
+began=$(date +%s%N)
+drive "$url/classify?top=1" "$connections" "$seconds"
+threads >"$work/after"
+join "$work/before" "$work/after" | sort -k 2,2 -k 1,1n | awk -v ns=$(($(date +%s%N) - began)) -v control="$front" '
+  $5 - $3 > ns / 100 { printf "%s%s %.2f", $2 == name ? "," : separator ($1 == control ? "control loop" : $2) ":", "", ($5 - $3) / ns; name = $1 == control ? "" : $2; separator = "\n" }
+  END { print " of a core" }'
 end_daemon
 "$python" tests/bench/sampler.py "$build/bin/convoyd" "$work/samples.$front"
