@@ -7,7 +7,9 @@
  * where a run takes a second), then RUNS times, whose times of computing alone are what it answers. Short
  * jobs run behind others: the device is meant to have all of a job before it begins, so that no launch is in
  * its time, as peer_torch.py means it for the peers; and its rows are there already. It writes the outputs of
- * the last of them to OUTPUT, float32. Every answer is a line of JSON. It ends when standard input does. */
+ * the last of them to OUTPUT, float32. For a line BATCH layers it answers with each layer's kernel and time,
+ * as a profile has them: the median of some runs, in which each layer waits for the one before. Every answer
+ * is a line of JSON. It ends when standard input does. */
 #include "engine/base/clock.h"
 #include "engine/ipc/channel.h"
 #include "tests/bench/alone.h"
@@ -18,6 +20,7 @@
 #include <string.h>
 
 #define MOST_RUNS      10000
+#define PROFILES       15
 #define WARM_UP_US     100000
 #define WARM_UP_MIN    5
 #define WARM_UP_MAX_US 1000000
@@ -127,6 +130,14 @@ static int warm_up(const struct bench *bench, const struct convoy_job *job, stru
     return 0;
 }
 
+static void print_line(const cJSON *answer)
+{
+    char *text = cJSON_PrintUnformatted(answer);
+    puts(text != NULL ? text : "{}");
+    fflush(stdout);
+    free(text);
+}
+
 static void print_times(float *us, int runs)
 {
     float median = bench_median(us, (size_t)runs); /* sorts */
@@ -135,18 +146,55 @@ static void print_times(float *us, int runs)
     fflush(stdout);
 }
 
+static struct convoy_job job_of(const struct bench *bench, uint32_t rows, struct convoy_job_times *times)
+{
+    return (struct convoy_job){.layout = CONVOY_LAYOUT_F32_CHW,
+                               .rows = rows,
+                               .input = bench->rows,
+                               .input_stride = bench->input_stride,
+                               .output = outputs_of(bench, 0),
+                               .output_stride = bench->output_stride,
+                               .times = times};
+}
+
+static int measure_layers(const struct bench *bench, uint32_t rows, struct convoy_error *error)
+{
+    uint32_t count = bench->net.info.layer_count;
+    float *us = malloc((size_t)count * (PROFILES + 1) * sizeof(float));
+    if (us == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory");
+    struct convoy_job_times times = {0};
+    struct convoy_job job = job_of(bench, rows, &times);
+    int code = warm_up(bench, &job, error);
+    job.profile = true;
+    for (uint32_t run = 0; run < PROFILES && code == 0; run++) {
+        times.layer_us = us + (size_t)run * count;
+        code = bench_run(&bench->device, &bench->net, &job, error);
+    }
+    cJSON *answer = cJSON_CreateObject(), *layers = cJSON_AddArrayToObject(answer, "layers");
+    for (uint32_t i = 0; i < count && code == 0; i++) {
+        float runs[PROFILES];
+        for (uint32_t run = 0; run < PROFILES; run++)
+            runs[run] = us[(size_t)run * count + i];
+        cJSON *layer = cJSON_CreateObject();
+        cJSON_AddStringToObject(layer, "name", bench->net.info.layers[i].name);
+        cJSON_AddStringToObject(layer, "kernel", bench->net.info.layers[i].kernel);
+        cJSON_AddNumberToObject(layer, "us", (double)bench_median(runs, PROFILES));
+        cJSON_AddItemToArray(layers, layer);
+    }
+    if (code == 0)
+        print_line(answer);
+    cJSON_Delete(answer);
+    free(us);
+    return code;
+}
+
 static int measure(const struct bench *bench, uint32_t rows, int runs, const char *path,
                    struct convoy_error *error)
 {
     static float us[MOST_RUNS];
     struct convoy_job_times times = {0};
-    struct convoy_job job = {.layout = CONVOY_LAYOUT_F32_CHW,
-                             .rows = rows,
-                             .input = bench->rows,
-                             .input_stride = bench->input_stride,
-                             .output = outputs_of(bench, 0),
-                             .output_stride = bench->output_stride,
-                             .times = &times};
+    struct convoy_job job = job_of(bench, rows, &times);
     if (warm_up(bench, &job, error) != 0)
         return -1;
     for (int run = 0; run < runs; run++) {
@@ -173,10 +221,7 @@ static void introduce(const struct bench *bench, cJSON *described, bool tuned, d
     /* Of 8-bit rows, and from before tuning. */
     cJSON_DeleteItemFromObject(described, "layers");
     cJSON_DeleteItemFromObject(described, "precision");
-    char *text = cJSON_PrintUnformatted(described);
-    puts(text != NULL ? text : "{}");
-    fflush(stdout);
-    free(text);
+    print_line(described);
 }
 
 /* Does what standard input asks for. */
@@ -190,7 +235,10 @@ static int serve(const struct bench *bench, struct convoy_error *error)
         long rows = strtol(line, &rest, 10), runs = strtol(rest, &rest, 10);
         rest += strspn(rest, " ");
         rest[strcspn(rest, "\n")] = '\0';
-        if (rows < 1 || rows > (long)bench->net.max_batch || runs < 1 || runs > MOST_RUNS || rest[0] == '\0')
+        if (rows >= 1 && rows <= (long)bench->net.max_batch && strcmp(rest, "layers") == 0)
+            code = measure_layers(bench, (uint32_t)rows, error);
+        else if (rows < 1 || rows > (long)bench->net.max_batch || runs < 1 || runs > MOST_RUNS ||
+                 rest[0] == '\0')
             code = convoy_fail(error, -EINVAL,
                                "'%s': expected a batch of 1 to %u, 1 to %d runs and a file, in a line", line,
                                bench->net.max_batch, MOST_RUNS);
