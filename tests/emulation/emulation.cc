@@ -21,15 +21,21 @@ using operation = std::function<cudaError_t()>;
 static std::recursive_mutex whole;
 #define ALONE std::lock_guard<std::recursive_mutex> alone(whole)
 
+struct graph_node {
+    operation what;
+    std::set<size_t> after; /* the nodes that it waits for, which come before it in the graph */
+};
 struct convoy_emulated_graph {
-    std::vector<operation> operations;
+    std::vector<graph_node> nodes;
 };
 struct convoy_emulated_graph_exec {
-    std::shared_ptr<std::vector<operation>> operations;
+    std::shared_ptr<const std::vector<graph_node>> nodes;
 };
 struct convoy_emulated_stream {
     std::deque<operation> waiting;
     convoy_emulated_graph *capture = nullptr;
+    bool joined = false;            /* it is captured because it waited for an event of a captured stream */
+    std::set<size_t> captured;      /* what its next operation waits for */
     const void *capturer = nullptr; /* the thread */
     int device = 0;
 };
@@ -37,6 +43,8 @@ struct convoy_emulated_event {
     convoy_emulated_stream *stream = nullptr;
     uint64_t recorded = 0, reached = 0, kernels = 0;
     double ms = 0;
+    convoy_emulated_graph *capture = nullptr; /* it was recorded there, behind these nodes */
+    std::set<size_t> captured;
 };
 
 static const size_t memory_total = (size_t)4 << 30;
@@ -148,10 +156,55 @@ static cudaError_t put(cudaStream_t stream, operation what)
         stream = &default_stream;
     else if (stream->device != device_in_use) /* what is launched there reads the other device's memory */
         return say(cudaErrorInvalidValue);
-    if (stream->capture != nullptr)
-        stream->capture->operations.push_back(std::move(what));
-    else
+    if (stream->capture != nullptr) {
+        stream->capture->nodes.push_back({std::move(what), stream->captured});
+        stream->captured = {stream->capture->nodes.size() - 1};
+    } else {
         stream->waiting.push_back(std::move(what));
+    }
+    return cudaSuccess;
+}
+
+/* What the stream does next in a graph waits for the event, too. */
+static cudaError_t wait_in_capture(convoy_emulated_stream *stream, const convoy_emulated_event *event)
+{
+    if (stream->capture == nullptr && stream->waiting.empty()) {
+        stream->capture = event->capture;
+        stream->capturer = &device_in_use;
+        stream->joined = true;
+        stream->captured.clear();
+    }
+    if (stream->capture != event->capture)
+        return cudaErrorStreamCaptureUnsupported;
+    stream->captured.insert(event->captured.begin(), event->captured.end());
+    return cudaSuccess;
+}
+
+/* Runs a graph in any order that its edges allow, another one each time: what must not run before or after
+ * something else, without an edge that says so, does sooner or later. */
+static cudaError_t run_graph(const std::vector<graph_node> &nodes)
+{
+    static const size_t ahead = 64; /* of the first node that has not run: so far it looks for others */
+    static uint32_t chance = 1;
+    std::vector<bool> has_run(nodes.size());
+    for (size_t first = 0; first < nodes.size();) {
+        std::vector<size_t> ready;
+        for (size_t i = first; i < std::min(first + ahead, nodes.size()); i++) {
+            bool waits = has_run[i];
+            for (size_t before : nodes[i].after)
+                waits = waits || !has_run[before];
+            if (!waits)
+                ready.push_back(i);
+        }
+        chance = chance * 1664525 + 1013904223;
+        size_t next = ready[(chance >> 16) % ready.size()];
+        has_run[next] = true;
+        while (first < nodes.size() && has_run[first])
+            first++;
+        cudaError_t error = nodes[next].what();
+        if (error != cudaSuccess)
+            return error;
+    }
     return cudaSuccess;
 }
 
@@ -424,6 +477,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     ALONE;
+    if (event->capture != nullptr)
+        return say(wait_in_capture(stream, event));
     uint64_t target = event->recorded;
     return put(stream, [=]() {
         while (sticky == cudaSuccess && event->reached < target && !event->stream->waiting.empty())
@@ -437,17 +492,31 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     if (stream == nullptr || stream->capture != nullptr)
         return say(cudaErrorStreamCaptureUnsupported);
     stream->capture = new convoy_emulated_graph;
+    stream->joined = false;
+    stream->captured.clear();
     stream->capturer = &device_in_use;
     return say(cudaSuccess);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     ALONE;
-    if (stream->capture == nullptr)
+    if (stream->capture == nullptr || stream->joined)
         return say(cudaErrorInvalidValue);
     *graph = stream->capture;
-    stream->capture = nullptr;
-    return say(cudaSuccess);
+    std::set<size_t> open; /* nodes that no other waits for */
+    for (size_t i = 0; i < (*graph)->nodes.size(); i++)
+        open.insert(i);
+    for (const graph_node &node : (*graph)->nodes)
+        for (size_t before : node.after)
+            open.erase(before);
+    for (convoy_emulated_stream *other : streams)
+        if (other->capture == *graph)
+            other->capture = nullptr;
+    if (std::includes(stream->captured.begin(), stream->captured.end(), open.begin(), open.end()))
+        return say(cudaSuccess);
+    delete *graph;
+    *graph = nullptr;
+    return say(cudaErrorStreamCaptureUnjoined);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
@@ -471,6 +540,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     ALONE;
     event->stream = stream != nullptr ? stream : &default_stream;
+    event->capture = event->stream->capture;
+    event->captured = event->stream->captured;
+    if (event->capture != nullptr)
+        return say(cudaSuccess);
     uint64_t number = ++event->recorded;
     return put(stream, [=]() {
         event->reached = number;
@@ -524,7 +597,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
     if (!loads_at_first())
         wait_for_driver();
     ALONE;
-    *exec = new convoy_emulated_graph_exec{std::make_shared<std::vector<operation>>(graph->operations)};
+    *exec = new convoy_emulated_graph_exec{std::make_shared<const std::vector<graph_node>>(graph->nodes)};
     return say(cudaSuccess);
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
@@ -544,15 +617,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
         return put(stream, []() { return cudaErrorIllegalAddress; });
     if (fault("launch") != nullptr && graph_launches >= atol(fault("launch")))
         return say(sticky = cudaErrorLaunchFailure);
-    auto operations = exec->operations;
-    return put(stream, [operations]() {
-        for (const operation &what : *operations) {
-            cudaError_t error = what();
-            if (error != cudaSuccess)
-                return error;
-        }
-        return cudaSuccess;
-    });
+    auto nodes = exec->nodes;
+    return put(stream, [nodes]() { return run_graph(*nodes); });
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {

@@ -31,6 +31,83 @@ size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
     return bytes;
 }
 
+/* Where a graph that is being recorded has what runs beside its other steps. */
+struct branch {
+    cudaStream_t stream;
+    cudaEvent_t begins, ends;
+    bool may_begin; /* `begins` is recorded behind what the next step there waits for */
+    int until;      /* of the step that is there; 0: there is none */
+};
+
+static int open_branch(struct branch *branch, struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaStreamCreateWithFlags, (&branch->stream, cudaStreamNonBlocking));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventCreateWithFlags, (&branch->begins, cudaEventDisableTiming));
+    return failed ? failed
+                  : CONVOY_CUDA(error, cudaEventCreateWithFlags, (&branch->ends, cudaEventDisableTiming));
+}
+
+static void close_branch(const struct branch *branch)
+{
+    struct convoy_error ignored;
+    if (branch->begins != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (branch->begins));
+    if (branch->ends != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (branch->ends));
+    if (branch->stream != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (branch->stream));
+}
+
+/* The first step from `from` on that may run beside others; step_count: none. */
+static int next_beside(const struct convoy_cuda_plan *plan, int from)
+{
+    while (from < plan->step_count && plan->steps[from].until == 0)
+        from++;
+    return from;
+}
+
+static int launch_beside(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,
+                         struct branch *branch, struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaStreamWaitEvent, (branch->stream, branch->begins, 0));
+    if (!failed)
+        failed = convoy_cuda_step_launch(step, memory, branch->stream, error);
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventRecord, (branch->ends, branch->stream));
+    branch->until = step->until;
+    return failed;
+}
+
+/* Launches all steps in their order, those that may run beside others on a branch, one at a time. */
+static int launch_steps(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
+                        cudaStream_t stream, struct convoy_error *error)
+{
+    struct branch branch = {0};
+    int beside = next_beside(plan, 0);
+    int failed = beside < plan->step_count ? open_branch(&branch, error) : 0;
+    for (int i = 0; i < plan->step_count && !failed; i++) {
+        const struct convoy_cuda_step *step = &plan->steps[i];
+        if (branch.until > 0 && step->group >= branch.until) {
+            failed = CONVOY_CUDA(error, cudaStreamWaitEvent, (stream, branch.ends, 0));
+            branch.until = 0;
+        }
+        if (!failed)
+            failed = i == beside && branch.may_begin && branch.until == 0
+                         ? launch_beside(step, memory, &branch, error)
+                         : convoy_cuda_step_launch(step, memory, stream, error);
+        if (i == beside) {
+            beside = next_beside(plan, i + 1);
+            branch.may_begin = false;
+        } else if (!failed && beside < plan->step_count && step->group <= plan->steps[beside].after) {
+            failed = CONVOY_CUDA(error, cudaEventRecord, (branch.begins, stream));
+            branch.may_begin = true;
+        }
+    }
+    close_branch(&branch);
+    return failed;
+}
+
 int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
                        cudaStream_t stream, cudaGraphExec_t *exec, struct convoy_error *error)
 {
@@ -39,8 +116,7 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_
     int failed = CONVOY_CUDA(error, cudaStreamBeginCapture, (stream, cudaStreamCaptureModeThreadLocal));
     if (failed)
         return failed;
-    for (int i = 0; i < plan->step_count && !failed; i++)
-        failed = convoy_cuda_step_launch(&plan->steps[i], memory, stream, error);
+    failed = launch_steps(plan, memory, stream, error);
     int ended = CONVOY_CUDA(failed ? &ignored : error, cudaStreamEndCapture, (stream, &graph));
     failed = failed ? failed : ended;
     if (!failed)

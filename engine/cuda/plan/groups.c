@@ -197,20 +197,40 @@ static bool absorb_pool(struct grouping *g, const struct convoy_node *node)
     return true;
 }
 
+/* The group that writes a side of a sum, if the sum can be its residual. */
+static struct convoy_cuda_group *takes_sum(const struct grouping *g, const struct convoy_node *sum, int side)
+{
+    struct convoy_cuda_group *group = open_group(g, sum->inputs[side]);
+    return group == NULL || g->graph->nodes[group->anchor].op != CONVOY_OP_CONV ||
+                   is_constant(g->graph, sum->inputs[1 - side]) || group->act.kind != CONVOY_UNARY_NONE ||
+                   group->pool != 1 || group->residual != NOWHERE
+               ? NULL
+               : group;
+}
+
+/* The group that writes what a convolution reads. */
+static int writer_of(const struct grouping *g, const struct convoy_cuda_group *group)
+{
+    return g->group_of[g->graph->nodes[group->anchor].inputs[0]];
+}
+
 /* Takes a sum of which one side is a convolution without activation, pooling and residual: the other side
  * becomes its residual. The convolution moves to the place of the sum, when the other side has been computed.
- */
+ * Of two such convolutions it is the one whose input is computed later, so that the other can run beside what
+ * leads to it. */
 static bool absorb_sum(struct grouping *g, const struct convoy_node *node)
 {
     if (node->binary != CONVOY_ADD || node->inputs[0] == node->inputs[1] ||
         !same_shape(g->graph, node->inputs[0], node->inputs[1]))
         return false;
-    for (int side = 1; side >= 0; side--) {
-        struct convoy_cuda_group *group = open_group(g, node->inputs[side]);
+    const struct convoy_cuda_group *sides[] = {takes_sum(g, node, 0), takes_sum(g, node, 1)};
+    int first =
+        sides[0] != NULL && sides[1] != NULL && writer_of(g, sides[0]) > writer_of(g, sides[1]) ? 0 : 1;
+    for (int turn = 0; turn < 2; turn++) {
+        int side = turn == 0 ? first : 1 - first;
+        struct convoy_cuda_group *group = takes_sum(g, node, side);
         int other = node->inputs[1 - side];
-        if (group == NULL || g->graph->nodes[group->anchor].op != CONVOY_OP_CONV ||
-            is_constant(g->graph, other) || group->act.kind != CONVOY_UNARY_NONE || group->pool != 1 ||
-            group->residual != NOWHERE)
+        if (group == NULL)
             continue;
         struct convoy_cuda_group moved = *group;
         group->anchor = NOWHERE; /* removed by drop_moved() */
@@ -388,6 +408,40 @@ static void find_last_uses(const struct convoy_graph *graph, struct convoy_cuda_
         groups->last_use[graph->outputs[i]] = groups->count;
 }
 
+/* The group that writes a tensor, of those before `before`. NOWHERE: none does, or it is another name for
+ * what one of them writes. */
+static int written_before(const struct convoy_cuda_groups *groups, int tensor, int before)
+{
+    for (int i = before - 1; i >= 0; i--)
+        if (groups->groups[i].output == tensor)
+            return groups->groups[i].view ? NOWHERE : i;
+    return NOWHERE;
+}
+
+/* Finds convolutions that can run beside others: those beside a block that changes the size, whose result the
+ * block's last convolution adds. */
+static void find_beside(const struct grouping *g)
+{
+    struct convoy_cuda_groups *groups = g->groups;
+    for (int i = 0; i < groups->count; i++) {
+        int residual = groups->groups[i].residual;
+        int at =
+            residual != NOWHERE && g->readers[residual] == 1 ? written_before(groups, residual, i) : NOWHERE;
+        if (at == NOWHERE)
+            continue;
+        struct convoy_cuda_group *group = &groups->groups[at];
+        const struct convoy_node *node = &g->graph->nodes[group->anchor];
+        if (node->op != CONVOY_OP_CONV || group->attention != NULL || group->rows != NULL ||
+            group->residual != NOWHERE)
+            continue;
+        int after = written_before(groups, node->inputs[0], at);
+        if (after != NOWHERE && after + 2 < i) {
+            group->after = after;
+            group->until = i;
+        }
+    }
+}
+
 int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups, bool nhwc,
                             struct convoy_error *error)
 {
@@ -418,6 +472,7 @@ int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda
     }
     drop_moved(groups);
     find_last_uses(graph, groups);
+    find_beside(&g);
 out:
     free(g.readers);
     free(g.group_of);

@@ -63,4 +63,10 @@ Test(confine_gpu, a_folder_of_another_user_decides_nothing)
     cr_assert_eq(seteuid(61183), 0);
     cr_assert_not(starts(mps.path), "of the worker's own user");
     cr_assert_eq(seteuid(0), 0);
+    cr_assert_eq(chown(mps.path, 0, 0), 0);
+    cr_assert_eq(chmod(mps.path, 0755), 0);
+    cr_assert_eq(chmod(devices.path, 0755), 0);
+    cr_assert_eq(seteuid(61183), 0);
+    cr_assert_not(starts(mps.path), "of root");
+    cr_assert_eq(seteuid(0), 0);
 }
