@@ -4,9 +4,8 @@
 # same JPEG and suspends and resumes every request (mhd_least.c); and, for scale, beside one that only takes the
 # body. In turns; median of the ratios.
 #   tests/bench/front.sh [ROUNDS [SECONDS [BACKEND [CONNECTIONS]]]]
-# BACKEND is null, or another to see what computing costs besides. CONNECTIONS is 64; a host of many cores needs more, or
-# cores of both servers idle and the ratio tells of a request's time instead of its processor time. CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh
-# made, with the wrk and the bare server that it brings along.
+# BACKEND is null, or another to see what computing costs besides; CONNECTIONS is 64, for both servers. CONVOY_BUILD=PACK measures
+# a tree that tests/gpu/pack.sh made, with the wrk and the bare server that it brings along.
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 rounds=${1:-9}
@@ -35,16 +34,16 @@ timed() {
   local name=$1 target=$2 before result
   shift 2
   before=$(ticks "$@")
-  result=$(drive "$target/classify?top=1" $connections "$seconds")
+  result=$(drive "$target/classify?top=1" "$connections" "$seconds")
   echo "$result $(awk -v t="$(($(ticks "$@") - before))" -v n="${result%% *}" -v s="$seconds" \
     'BEGIN { printf "%.1f", t * 10000 / (n * s) }')" >>"$work/$name"
 }
 for ((i = 0; i < rounds; i++)); do
   timed least "http://127.0.0.1:$least_port" "$least"
   timed front "$url" "$daemon" "$worker"
-  drive "http://127.0.0.1:$echo_port/" $connections 1 >>"$work/echo"
+  drive "http://127.0.0.1:$echo_port/" "$connections" 1 >>"$work/echo"
 done
-printf '%d connections, a JPEG of %d bytes, %d rounds of %d s\n' $connections "$(stat -c %s "$IMAGE")" "$rounds" "$seconds"
+printf '%d connections, a JPEG of %d bytes, %d rounds of %d s\n' "$connections" "$(stat -c %s "$IMAGE")" "$rounds" "$seconds"
 printf 'bare libmicrohttpd, takes the body:            %7d requests/s\n' "$(median 1 <"$work/echo")"
 printf 'the same, decodes, suspends and resumes:       %7d requests/s, %s us of processor time each\n' \
   "$(median 1 <"$work/least")" "$(median 5 <"$work/least")"

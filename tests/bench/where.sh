@@ -29,8 +29,8 @@ threads >"$work/before"
 began=$(date +%s%N)
 drive "$url/classify?top=1" "$connections" "$seconds"
 threads >"$work/after"
-join "$work/before" "$work/after" | sort -k 2,2 -k 1,1n | awk -v ns=$(($(date +%s%N) - began)) -v control="$front" '
-  $5 - $3 > ns / 100 { printf "%s%s %.2f", $2 == name ? "," : separator ($1 == control ? "control loop" : $2) ":", "", ($5 - $3) / ns; name = $1 == control ? "" : $2; separator = "\n" }
-  END { print " of a core" }'
+join "$work/before" "$work/after" | awk -v ns=$(($(date +%s%N) - began)) -v control="$front" '
+  $5 - $3 > ns / 100 { name = $1 == control ? "control loop" : $2; took[name] = took[name] sprintf(" %.2f", ($5 - $3) / ns) }
+  END { for (name in took) printf "%-14s takes of a core%s\n", name, took[name] }'
 end_daemon
 "$python" tests/bench/sampler.py "$build/bin/convoyd" "$work/samples.$front"

@@ -88,8 +88,8 @@ struct convoy_cuda_step {
     enum convoy_cuda_kind kind;
     int group; /* index in convoy_cuda_groups; a profile adds up the steps of a group */
     /* It may run as soon as the steps of the groups up to `after` have run, and must have run when the first
-     * one of group `until` begins: in a graph it is a branch beside what comes between. until is 0: it runs in
-     * its turn. */
+     * one of group `until` begins: in a graph it is a branch beside what comes between. until is 0: it runs
+     * in its turn. */
     int after, until;
     struct convoy_cuda_place x, y;
     union {
