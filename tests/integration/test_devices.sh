@@ -34,7 +34,8 @@ mkdir "$work/small"
 cp -r models/$model "$work/small"
 json models/$model/config.json '__import__("json").dumps({**d, "batching": {"max_batch": 2}})' >"$work/small/$model/config.json"
 
-worker_of() { pgrep -P "$daemon" -a -f -- "--device $1 " | grep -v -- ' --spare' | cut -d ' ' -f 1; }
+# A spare has another name, but the arguments of its device.
+worker_of() { pgrep -P "$daemon" -a -x convoy-worker | grep -e "--device $1 " | cut -d ' ' -f 1; }
 both_up() { [ "$(metric convoyd_worker_up)" = 2 ]; }
 batches_of() { sample "convoyd_batches_total{model=\"$model\",device=\"cuda:$1\"}"; }
 ran_since() { [ "$(batches_of "$1")" -gt "$2" ]; }

@@ -45,8 +45,8 @@ logged() { [ "$(grep -c "$2" "$work/log")" -ge "$1" ]; }
 states() { curl -fsS "$url/v2/models" | "$python" -S -c 'import json, sys; print({m["name"]: m["state"] for m in json.load(sys.stdin)["models"]})'; }
 all_models() { [ "$(states | tr , '\n' | grep -c READY)" = "$1" ]; }
 gone() { ! [ -d "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
-# A front and a worker; on a GPU a spare, too, sooner or later.
-alone() { [ "$(front | wc -l)" = 1 ] && [ "$(pgrep -P "$daemon" -x convoy-worker -a | grep -vc -- ' --spare')" = 1 ]; }
+# A front and a worker; on a GPU a spare, which has another name, sooner or later.
+alone() { [ "$(front | wc -l)" = 1 ] && [ "$(pgrep -P "$daemon" -x convoy-worker | wc -l)" = 1 ]; }
 restarts() { sample "convoyd_front_restarts_total{reason=\"$1\"}"; }
 
 echo "Under load, there and back: no request is lost, no connection refused; the workers before end."
