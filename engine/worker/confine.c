@@ -231,9 +231,9 @@ int convoy_worker_confine_early(struct convoy_worker_confinement *confinement, s
 /* Whether auto means that files are confined. */
 static bool confines_by_itself(const char *backend, struct convoy_error *why_not)
 {
-    const char *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
     return strcmp(backend, "cuda") != 0 ||
-           convoy_worker_gpu_starts_confined("/dev", mps != NULL ? mps : "/tmp/nvidia-mps", why_not);
+           convoy_worker_gpu_starts_confined("/dev", getenv("CUDA_MPS_PIPE_DIRECTORY"), "/tmp/nvidia-mps",
+                                             why_not);
 }
 
 void convoy_worker_confine_before(struct convoy_worker_confinement *confinement, const char *backend)

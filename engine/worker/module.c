@@ -87,8 +87,7 @@ static int open_one(const char *backend, uint32_t index, const struct convoy_ope
         return code;
     code = device->backend->open(index, options, &device->device, &device->info, error);
     if (code != 0 && confinement != NULL && confinement->landlock > 0 && strcmp(backend, "cuda") == 0)
-        return convoy_fail_in(error, code,
-                              "with files confined (worker.confine_files \"off\" leaves them open)");
+        return convoy_fail_in(error, code, "while files were confined (worker.confine_files)");
     return code;
 }
 

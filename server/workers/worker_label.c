@@ -17,7 +17,7 @@ static bool confines_files(const struct convoy_worker_sandbox *sandbox)
                                         (files == CONVOY_CONFINE_FILES_AUTO && !sandbox->models_change));
 }
 
-/* A fingerprint of what it may read and of whom it runs as. 0: any file, as its own choice. */
+/* A fingerprint of what it is to read and of whom it runs as. 0: any file, as its own choice. */
 static uint64_t hash_sandbox(const struct convoy_worker_sandbox *sandbox)
 {
     const struct convoy_worker_config *config = sandbox->config;
@@ -32,8 +32,8 @@ static uint64_t hash_sandbox(const struct convoy_worker_sandbox *sandbox)
     return hash;
 }
 
-/* What a front must agree with to adopt the worker: the rest of its label. Of a worker that may open any file
- * the label is that of builds before there was a choice, so that it is adopted over an upgrade. */
+/* What a front must agree with to adopt the worker: the rest of its label. Of a worker that is to open
+ * any file the label is that of builds before there was a choice, so that it is adopted over an upgrade. */
 static void describe_settings(const struct convoy_worker_settings *settings, char *text, size_t capacity)
 {
     char confined[32] = "";

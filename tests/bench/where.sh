@@ -24,12 +24,12 @@ until_tuned "$backend"
 front=$(pgrep -P "$daemon" -x convoyd)
 worker=$(pgrep -P "$daemon" -x convoy-worker | head -n 1)
 # threads: a line for each of both processes, its number, its name, and the nanoseconds that it has run.
-threads() { local task; for task in "/proc/$front/task"/* "/proc/$worker/task"/*; do echo "${task##*/} $(cat "$task/comm") $(cut -d ' ' -f 1 "$task/schedstat")"; done | sort; }
+threads() { local task; for task in "/proc/$front/task"/* "/proc/$worker/task"/*; do echo "${task##*/} $(cat "$task/comm") $(cut -d ' ' -f 1 "$task/schedstat")"; done | LC_ALL=C sort; }
 threads >"$work/before"
 began=$(date +%s%N)
 drive "$url/classify?top=1" "$connections" "$seconds"
 threads >"$work/after"
-join "$work/before" "$work/after" | awk -v ns=$(($(date +%s%N) - began)) -v control="$front" '
+LC_ALL=C join "$work/before" "$work/after" | awk -v ns=$(($(date +%s%N) - began)) -v control="$front" '
   $5 - $3 > ns / 100 { name = $1 == control ? "control loop" : $2; took[name] = took[name] sprintf(" %.2f", ($5 - $3) / ns) }
   END { for (name in took) printf "%-14s takes of a core%s\n", name, took[name] }'
 end_daemon

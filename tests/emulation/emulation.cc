@@ -165,6 +165,15 @@ static cudaError_t put(cudaStream_t stream, operation what)
     return cudaSuccess;
 }
 
+/* Is the graph still being captured? */
+static bool is_open(const convoy_emulated_graph *graph)
+{
+    for (const convoy_emulated_stream *stream : streams)
+        if (graph != nullptr && stream->capture == graph)
+            return true;
+    return false;
+}
+
 /* What the stream does next in a graph waits for the event, too. */
 static cudaError_t wait_in_capture(convoy_emulated_stream *stream, const convoy_emulated_event *event)
 {
@@ -477,7 +486,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     ALONE;
-    if (event->capture != nullptr)
+    if (is_open(event->capture))
         return say(wait_in_capture(stream, event));
     uint64_t target = event->recorded;
     return put(stream, [=]() {

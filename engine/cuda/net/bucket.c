@@ -81,30 +81,28 @@ static int launch_beside(const struct convoy_cuda_step *step, const struct convo
 
 /* Launches all steps in their order, those that may run beside others on a branch, one at a time. */
 static int launch_steps(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
-                        cudaStream_t stream, struct convoy_error *error)
+                        cudaStream_t stream, struct branch *branch, struct convoy_error *error)
 {
-    struct branch branch = {0};
     int beside = next_beside(plan, 0);
-    int failed = beside < plan->step_count ? open_branch(&branch, error) : 0;
+    int failed = beside < plan->step_count ? open_branch(branch, error) : 0;
     for (int i = 0; i < plan->step_count && !failed; i++) {
         const struct convoy_cuda_step *step = &plan->steps[i];
-        if (branch.until > 0 && step->group >= branch.until) {
-            failed = CONVOY_CUDA(error, cudaStreamWaitEvent, (stream, branch.ends, 0));
-            branch.until = 0;
+        if (branch->until > 0 && step->group >= branch->until) {
+            failed = CONVOY_CUDA(error, cudaStreamWaitEvent, (stream, branch->ends, 0));
+            branch->until = 0;
         }
         if (!failed)
-            failed = i == beside && branch.may_begin && branch.until == 0
-                         ? launch_beside(step, memory, &branch, error)
+            failed = i == beside && branch->may_begin && branch->until == 0
+                         ? launch_beside(step, memory, branch, error)
                          : convoy_cuda_step_launch(step, memory, stream, error);
         if (i == beside) {
             beside = next_beside(plan, i + 1);
-            branch.may_begin = false;
+            branch->may_begin = false;
         } else if (!failed && beside < plan->step_count && step->group <= plan->steps[beside].after) {
-            failed = CONVOY_CUDA(error, cudaEventRecord, (branch.begins, stream));
-            branch.may_begin = true;
+            failed = CONVOY_CUDA(error, cudaEventRecord, (branch->begins, stream));
+            branch->may_begin = true;
         }
     }
-    close_branch(&branch);
     return failed;
 }
 
@@ -112,12 +110,14 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_
                        cudaStream_t stream, cudaGraphExec_t *exec, struct convoy_error *error)
 {
     cudaGraph_t graph = NULL;
+    struct branch branch = {0};
     struct convoy_error ignored;
     int failed = CONVOY_CUDA(error, cudaStreamBeginCapture, (stream, cudaStreamCaptureModeThreadLocal));
     if (failed)
         return failed;
-    failed = launch_steps(plan, memory, stream, error);
+    failed = launch_steps(plan, memory, stream, &branch, error);
     int ended = CONVOY_CUDA(failed ? &ignored : error, cudaStreamEndCapture, (stream, &graph));
+    close_branch(&branch);
     failed = failed ? failed : ended;
     if (!failed)
         failed = CONVOY_CUDA(error, cudaGraphInstantiate, (exec, graph, 0));

@@ -122,6 +122,10 @@ static void let_run_beside(struct convoy_cuda_lowering *l, const struct convoy_c
         l->buffers[x].first > group->after || step->conv.scratch.where != CONVOY_CUDA_NOTHING ||
         group->pool > 1)
         return;
+    /* x may be in a part of a whole that was begun earlier, into which a later group converted it. */
+    for (int i = plan->step_count - 2; i >= 0 && plan->steps[i].group > group->after; i--)
+        if (plan->steps[i].y.where == step->x.where && plan->steps[i].y.offset == step->x.offset)
+            return;
     step->after = group->after;
     step->until = group->until;
     l->buffers[y].first = group->after + 1;

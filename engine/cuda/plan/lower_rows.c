@@ -120,6 +120,7 @@ int convoy_cuda_want_in_order(struct convoy_cuda_lowering *l, int tensor)
     for (int64_t i = 0; i < rows.count; i++)
         rows.pieces_of[i] = (int32_t)i;
     l->nhwc_of[tensor] = (struct convoy_cuda_nhwc){.buffer = -1};
+    l->part_of[tensor].whole = -1; /* as a part of another tensor it would be written over what is read */
     code = convoy_cuda_writes_nhwc(l, tensor, &y, &y_pixel);
     if (code == 0)
         code = convoy_cuda_gather(l, &from, rows.count, &rows, &y, y_pixel);

@@ -73,6 +73,24 @@ Test(backend_beside, behind_a_layer_of_float32)
     }
 }
 
+/* The same where what is converted is a part of a concatenation, whose first part was there before. */
+Test(backend_beside, behind_a_layer_of_float32_that_is_concatenated)
+{
+    struct convoy_conv grouped = CONV3;
+    grouped.groups = 4;
+    for (int order = 0; order < 2 * ORDERS; order++) {
+        struct convoy_graph *graph = new_graph(SHAPE(1, 8, 10, 10));
+        int a = relu(graph, add_conv(graph, graph->input, 32, 3, 3, CONV3, true));
+        int x = relu(graph, add_conv(graph, a, 32, 3, 3, grouped, true));
+        int y = add_block(graph, x, 24, 1, (struct written){order % 2, false});
+        int both = add_activation(graph, SHAPE(1, 64, 10, 10));
+        add_node(graph, CONVOY_OP_CONCAT, both, 2, (int[]){a, x})->axis = 1;
+        add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
+        add_output(graph, add_conv(graph, both, 16, 1, 1, CONV1, true));
+        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+    }
+}
+
 /* Blocks in blocks: while one convolution runs beside others, another one could. */
 Test(backend_beside, one_within_another)
 {

@@ -189,3 +189,19 @@ Test(backend_orders, patches_of_images)
     check_graph_as(patches(16, 12, 36, 40, 12, 12), CONVOY_COMPUTE_FP16, TOLERANCE);
     check_graph_as(patches(12, 10, 40, 40, 12, 14), CONVOY_COMPUTE_FP16, TOLERANCE);
 }
+
+/* Rows by windows that are a part of a concatenation of images, too: there they are in order. */
+Test(backend_orders, windows_in_a_concatenation)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 8, 8));
+    int a = add_act(graph, add_conv(graph, graph->input, 32, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    int x = add_act(graph, add_conv(graph, a, 32, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 32, 64)), (const int[]){0, 2, 1});
+    x = add_reshape(graph, x, SHAPE(1, 4, 2, 4, 2, 32));
+    x = add_transpose(graph, x, (const int[]){0, 1, 3, 2, 4, 5});
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 64, 32)), (const int[]){0, 2, 1});
+    x = add_act(graph, add_reshape(graph, x, SHAPE(1, 32, 8, 8)), CONVOY_SIGMOID, 0, 0);
+    int both = add_concat(graph, 2, (const int[]){a, x}, 1);
+    add_output(graph, add_conv(graph, both, 16, 1, 1, CONV1, true));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+}

@@ -14,6 +14,7 @@ static void begin(void)
     mps = folder_make();
     folder_write(&devices, "nvidiactl", "");
     folder_write(&devices, "nvidia-uvm", "");
+    folder_write(&devices, "nvidia1", "");
 }
 
 static void end(void)
@@ -27,7 +28,7 @@ TestSuite(confine_gpu, .init = begin, .fini = end);
 static bool starts(const char *folder)
 {
     why.message[0] = '\0';
-    return convoy_worker_gpu_starts_confined(devices.path, folder, &why);
+    return convoy_worker_gpu_starts_confined(devices.path, NULL, folder, &why);
 }
 
 Test(confine_gpu, where_the_device_files_are_and_no_mps)
@@ -38,14 +39,14 @@ Test(confine_gpu, where_the_device_files_are_and_no_mps)
 
 Test(confine_gpu, not_where_a_device_file_is_to_be_made)
 {
-    cr_assert_eq(remove(folder_path(&devices, "nvidia-uvm")), 0);
-    cr_assert_not(starts("/nonexistent"));
-    cr_assert_not_null(strstr(why.message, "/nvidia-uvm is missing"), "%s", why.message);
-    cr_assert_not_null(strstr(why.message, "nvidia-modprobe -c 0 -u"), "%s", why.message);
-    folder_write(&devices, "nvidia-uvm", "");
-    cr_assert_eq(remove(folder_path(&devices, "nvidiactl")), 0);
-    cr_assert_not(starts("/nonexistent"));
-    cr_assert_not_null(strstr(why.message, "/nvidiactl is missing"), "%s", why.message);
+    static const char *const files[] = {"nvidiactl", "nvidia-uvm", "nvidia1"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        cr_assert_eq(remove(folder_path(&devices, files[i])), 0);
+        cr_assert_not(starts("/nonexistent"), "%s", files[i]);
+        cr_assert_not_null(strstr(why.message, i < 2 ? files[i] : "/nvidia[0-9]* is"), "%s", why.message);
+        cr_assert_not_null(strstr(why.message, "nvidia-modprobe -u -c N"), "%s", why.message);
+        folder_write(&devices, files[i], "");
+    }
 }
 
 Test(confine_gpu, not_where_mps_of_this_user_or_of_root_is)
@@ -60,6 +61,7 @@ Test(confine_gpu, a_folder_of_another_user_decides_nothing)
         cr_skip_test("only root gives folders away");
     cr_assert_eq(chown(mps.path, 61183, 61183), 0);
     cr_assert(starts(mps.path), "%s", why.message);
+    cr_assert_not(convoy_worker_gpu_starts_confined(devices.path, mps.path, "/nonexistent", &why), "named");
     cr_assert_eq(seteuid(61183), 0);
     cr_assert_not(starts(mps.path), "of the worker's own user");
     cr_assert_eq(seteuid(0), 0);
