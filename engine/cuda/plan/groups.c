@@ -408,25 +408,18 @@ static void find_last_uses(const struct convoy_graph *graph, struct convoy_cuda_
         groups->last_use[graph->outputs[i]] = groups->count;
 }
 
-/* The group that writes a tensor, of those before `before`. NOWHERE: none does, or it is another name for
- * what one of them writes. */
-static int written_before(const struct convoy_cuda_groups *groups, int tensor, int before)
-{
-    for (int i = before - 1; i >= 0; i--)
-        if (groups->groups[i].output == tensor)
-            return groups->groups[i].view ? NOWHERE : i;
-    return NOWHERE;
-}
-
 /* Finds convolutions that can run beside others: those beside a block that changes the size, whose result the
- * block's last convolution adds. */
+ * block's last convolution adds. First sets group_of right, as groups were dropped and moved. */
 static void find_beside(const struct grouping *g)
 {
     struct convoy_cuda_groups *groups = g->groups;
+    for (int t = 0; t < g->graph->tensor_count; t++)
+        g->group_of[t] = NOWHERE;
+    for (int i = 0; i < groups->count; i++)
+        g->group_of[groups->groups[i].output] = i;
     for (int i = 0; i < groups->count; i++) {
         int residual = groups->groups[i].residual;
-        int at =
-            residual != NOWHERE && g->readers[residual] == 1 ? written_before(groups, residual, i) : NOWHERE;
+        int at = residual != NOWHERE && g->readers[residual] == 1 ? g->group_of[residual] : NOWHERE;
         if (at == NOWHERE)
             continue;
         struct convoy_cuda_group *group = &groups->groups[at];
@@ -434,7 +427,7 @@ static void find_beside(const struct grouping *g)
         if (node->op != CONVOY_OP_CONV || group->attention != NULL || group->rows != NULL ||
             group->residual != NOWHERE)
             continue;
-        int after = written_before(groups, node->inputs[0], at);
+        int after = writer_of(g, group);
         if (after != NOWHERE && after + 2 < i) {
             group->after = after;
             group->until = i;
