@@ -223,24 +223,18 @@ static bool absorb_sum(struct grouping *g, const struct convoy_node *node)
     if (node->binary != CONVOY_ADD || node->inputs[0] == node->inputs[1] ||
         !same_shape(g->graph, node->inputs[0], node->inputs[1]))
         return false;
-    const struct convoy_cuda_group *sides[] = {takes_sum(g, node, 0), takes_sum(g, node, 1)};
-    int first =
-        sides[0] != NULL && sides[1] != NULL && writer_of(g, sides[0]) > writer_of(g, sides[1]) ? 0 : 1;
-    for (int turn = 0; turn < 2; turn++) {
-        int side = turn == 0 ? first : 1 - first;
-        struct convoy_cuda_group *group = takes_sum(g, node, side);
-        int other = node->inputs[1 - side];
-        if (group == NULL)
-            continue;
-        struct convoy_cuda_group moved = *group;
-        group->anchor = NOWHERE; /* removed by drop_moved() */
-        moved.residual = other;
-        moved.output = node->output;
-        g->group_of[node->output] = g->groups->count;
-        g->groups->groups[g->groups->count++] = moved;
-        return true;
-    }
-    return false;
+    struct convoy_cuda_group *sides[] = {takes_sum(g, node, 0), takes_sum(g, node, 1)};
+    bool both = sides[0] != NULL && sides[1] != NULL;
+    int side = sides[1] == NULL || (both && writer_of(g, sides[0]) > writer_of(g, sides[1])) ? 0 : 1;
+    if (sides[side] == NULL)
+        return false;
+    struct convoy_cuda_group moved = *sides[side];
+    sides[side]->anchor = NOWHERE; /* removed by drop_moved() */
+    moved.residual = node->inputs[1 - side];
+    moved.output = node->output;
+    g->group_of[node->output] = g->groups->count;
+    g->groups->groups[g->groups->count++] = moved;
+    return true;
 }
 
 static void add_group(struct grouping *g, int index)
