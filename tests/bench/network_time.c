@@ -160,7 +160,7 @@ static struct convoy_job job_of(const struct bench *bench, uint32_t rows, struct
 static int measure_layers(const struct bench *bench, uint32_t rows, struct convoy_error *error)
 {
     uint32_t count = bench->net.info.layer_count;
-    float *us = malloc((size_t)count * (PROFILES + 1) * sizeof(float));
+    float *us = malloc((size_t)count * PROFILES * sizeof(float));
     if (us == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory");
     struct convoy_job_times times = {0};

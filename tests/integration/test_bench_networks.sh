@@ -34,6 +34,13 @@ time_of() { "$1/bin/bench_network_time" "$2" models/fashion-lenet/1/model.onnx f
 cp "$tree/bin/bench_network_time" "$build/bin/" 2>/dev/null || true # the same file on a GPU
 printf '3 2 %s\n' "$work/cpu" | time_of "$tree" cpu >"$work/said" || fail "on the CPU: $(cat "$work/said")"
 printf '3 2 %s\n' "$work/gpu" | time_of "$build" cuda >"$work/said" 2>"$work/log" || fail "$(cat "$work/said")"
+# Layer by layer, at another batch: from the first to the last, each with a kernel; a GPU's pool in the convolution.
+for where in "$tree cpu" "$build cuda"; do
+  # shellcheck disable=SC2086 # two words
+  printf '2 layers\n' | time_of $where 2>"$work/log" | tail -n 1 >"$work/layers" || fail "$(cat "$work/log")"
+  json "$work/layers" "[l['name'] for l in d['layers'] if l['name'] != 'maxpool1' and l['kernel'] and l['us'] > 0] == ['conv1', 'gemm1', 'gemm2']" |
+    grep -qx True || fail "layers are missing: $(cat "$work/layers")"
+done
 gpu=$build build=$tree
 start --backend cpu
 build=$gpu

@@ -51,6 +51,21 @@ static struct convoy_graph *blocks(struct written written)
     return graph;
 }
 
+/* A graph whose first layer is x. */
+static struct convoy_graph *start(int *x)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 11));
+    *x = relu(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+    return graph;
+}
+
+/* Adds a dense layer of y as an output, and compares all outputs with the reference's. */
+static void check_classifier(struct convoy_graph *graph, int y)
+{
+    add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+}
+
 Test(backend_beside, before_behind_first_and_second)
 {
     for (int i = 0; i < 4; i++)
@@ -68,8 +83,7 @@ Test(backend_beside, behind_a_layer_of_float32)
         int x = relu(graph, add_conv(graph, graph->input, 32, 3, 3, CONV3, true));
         x = relu(graph, add_conv(graph, x, 32, 3, 3, grouped, true));
         x = add_block(graph, x, 24, 1, (struct written){order % 2, false});
-        add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
-        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+        check_classifier(graph, x);
     }
 }
 
@@ -85,9 +99,8 @@ Test(backend_beside, behind_a_layer_of_float32_that_is_concatenated)
         int y = add_block(graph, x, 24, 1, (struct written){order % 2, false});
         int both = add_activation(graph, SHAPE(1, 64, 10, 10));
         add_node(graph, CONVOY_OP_CONCAT, both, 2, (int[]){a, x})->axis = 1;
-        add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
         add_output(graph, add_conv(graph, both, 16, 1, 1, CONV1, true));
-        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+        check_classifier(graph, y);
     }
 }
 
@@ -95,8 +108,8 @@ Test(backend_beside, behind_a_layer_of_float32_that_is_concatenated)
 Test(backend_beside, one_within_another)
 {
     for (int order = 0; order < 2 * ORDERS; order++) {
-        struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 11));
-        int x = relu(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true)), other = -1;
+        int x, other = -1;
+        struct convoy_graph *graph = start(&x);
         if (order % 4 < 2)
             other = add_conv(graph, x, 40, 1, 1, CONV1, true);
         int y = relu(graph, add_conv(graph, x, 24, 3, 3, CONV3, true));
@@ -105,8 +118,7 @@ Test(backend_beside, one_within_another)
         if (other < 0)
             other = add_conv(graph, x, 40, 1, 1, CONV1, true);
         y = relu(graph, add_binary(graph, y, other, CONVOY_ADD));
-        add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
-        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+        check_classifier(graph, y);
     }
 }
 
@@ -114,8 +126,8 @@ Test(backend_beside, one_within_another)
 Test(backend_beside, one_that_follows_another)
 {
     for (int order = 0; order < 2 * ORDERS; order++) {
-        struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 11));
-        int x = relu(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+        int x;
+        struct convoy_graph *graph = start(&x);
         int a = relu(graph, add_conv(graph, x, 24, 3, 3, CONV3, true));
         int b = relu(graph, add_conv(graph, a, 24, 3, 3, CONV3, true));
         b = add_conv(graph, b, 32, 1, 1, CONV1, true);
@@ -124,8 +136,7 @@ Test(backend_beside, one_that_follows_another)
         y = relu(graph, add_conv(graph, y, 16, 3, 3, CONV3, true));
         y = add_conv(graph, y, 40, 1, 1, CONV1, true);
         y = relu(graph, add_binary(graph, y, other, CONVOY_ADD));
-        add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
-        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+        check_classifier(graph, y);
     }
 }
 
@@ -133,8 +144,8 @@ Test(backend_beside, one_that_follows_another)
 Test(backend_beside, two_that_cross)
 {
     for (int order = 0; order < 2 * ORDERS; order++) {
-        struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 11));
-        int x = relu(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+        int x;
+        struct convoy_graph *graph = start(&x);
         int one = add_conv(graph, x, 32, 1, 1, CONV1, true);
         int a = relu(graph, add_conv(graph, x, 24, 3, 3, CONV3, true));
         int other = add_conv(graph, a, 40, 1, 1, CONV1, true);
@@ -142,8 +153,7 @@ Test(backend_beside, two_that_cross)
         int y = relu(graph, add_binary(graph, b, one, CONVOY_ADD));
         y = add_conv(graph, y, 40, 3, 3, CONV3, true);
         y = relu(graph, add_binary(graph, y, other, CONVOY_ADD));
-        add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
-        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+        check_classifier(graph, y);
     }
 }
 
@@ -151,15 +161,14 @@ Test(backend_beside, two_that_cross)
 Test(backend_beside, one_that_others_read)
 {
     for (int order = 0; order < ORDERS; order++) {
-        struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 11));
-        int x = relu(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+        int x;
+        struct convoy_graph *graph = start(&x);
         int a = relu(graph, add_conv(graph, x, 24, 3, 3, CONV3, true));
         int other = add_conv(graph, x, 40, 1, 1, CONV1, true);
         int c = relu(graph, add_conv(graph, other, 24, 3, 3, CONV3, true));
         int y = add_conv(graph, add_binary(graph, a, c, CONVOY_MUL), 40, 1, 1, CONV1, true);
         y = relu(graph, add_binary(graph, y, other, CONVOY_ADD));
-        add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
-        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+        check_classifier(graph, y);
     }
 }
 
