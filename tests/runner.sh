@@ -70,7 +70,7 @@ note_skipped() { # name, why, [time]
 }
 note_failed() { # name, time, log
   failed=$((failed + 1))
-  failures+=("$1")
+  failures+=("$1: $(tail -n 1 "$3" | cut -c 1-300)") # of a long log some show the end alone
   echo "FAILED  $1 ($2)"
   sed 's/^/    /' "$3"
 }

@@ -112,8 +112,8 @@ static inline void convoy_prefetch_constant(const float *)
 
 static inline void convoy_copy_bulk(void *shared, const void *global, int bytes, uint64_t *barrier)
 {
-    convoy_emulated_copy_bulk(shared, global, bytes);
-    convoy_emulated_barrier_arrive(barrier);
+    convoy_emulated_barrier_expect(barrier, bytes);
+    convoy_emulated_barrier_came(barrier, convoy_emulated_copy_bulk(shared, global, bytes));
 }
 
 #endif

@@ -8,14 +8,6 @@
 #include "kernels/device/cluster.cuh"
 #include "kernels/device/tensor_copy.cuh"
 
-/* How often a copy arrives at the barriers besides its bytes. The emulation counts no bytes, so there each
- * copy arrives once, and a barrier expects that many arrivals more. */
-#ifdef __CUDACC__
-#define CONVOY_COPY_TO_ALL_ARRIVES 0
-#else
-#define CONVOY_COPY_TO_ALL_ARRIVES 1
-#endif
-
 #ifdef __CUDACC__
 
 #if __CUDA_ARCH__ >= 900
@@ -83,14 +75,15 @@ static __device__ __forceinline__ void convoy_barrier_arrive_at(bool mine, uint6
 
 #else
 
-/* `from` to where `shared` is in block rank, and an arrival at its barrier. */
+/* `from` to where `shared` is in block rank, whose barrier there counts the bytes. */
 static inline void convoy_emulated_copy_to(void *shared, const void *from, int bytes, uint64_t *barrier,
                                            int rank)
 {
     for (int at = 0; at < bytes; at += 16)
         convoy_emulated_copy_bulk(convoy_emulated_cluster_place((char *)shared + at, rank, 16),
                                   (const char *)from + at, 16);
-    convoy_emulated_barrier_arrive((uint64_t *)convoy_emulated_cluster_place(barrier, rank, sizeof *barrier));
+    convoy_emulated_barrier_came((uint64_t *)convoy_emulated_cluster_place(barrier, rank, sizeof *barrier),
+                                 bytes);
 }
 
 static inline void convoy_copy_row_to_all(void *shared, const void *global, int bytes, uint64_t *barrier,

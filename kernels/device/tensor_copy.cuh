@@ -147,21 +147,23 @@ static inline void convoy_prefetch_map(const CUtensorMap *)
 {
 }
 
-static inline void convoy_copy_box(void *shared, const CUtensorMap *map, int column, int row, uint64_t *)
+static inline void convoy_copy_box(void *shared, const CUtensorMap *map, int column, int row,
+                                   uint64_t *barrier)
 {
-    convoy_emulated_copy_box(shared, map, column, row);
+    convoy_emulated_barrier_came(barrier, convoy_emulated_copy_box(shared, map, column, row));
 }
 
 static inline void convoy_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
-                                   int tap_x, int tap_y, uint64_t *)
+                                   int tap_x, int tap_y, uint64_t *barrier)
 {
-    convoy_emulated_copy_tap(shared, map, channel, x, y, n, tap_x, tap_y);
+    convoy_emulated_barrier_came(barrier,
+                                 convoy_emulated_copy_tap(shared, map, channel, x, y, n, tap_x, tap_y));
 }
 
 static inline void convoy_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
-                                     uint64_t *)
+                                     uint64_t *barrier)
 {
-    convoy_emulated_copy_patch(shared, map, channel, x, y, n);
+    convoy_emulated_barrier_came(barrier, convoy_emulated_copy_patch(shared, map, channel, x, y, n));
 }
 
 static inline void convoy_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y,
@@ -170,14 +172,14 @@ static inline void convoy_store_patch(const CUtensorMap *map, const void *shared
     convoy_emulated_store_patch(map, shared, channel, x, y, n);
 }
 
-static inline void convoy_copy_row(void *shared, const void *global, int bytes, uint64_t *)
+static inline void convoy_copy_row(void *shared, const void *global, int bytes, uint64_t *barrier)
 {
-    convoy_emulated_copy_bulk(shared, global, bytes);
+    convoy_emulated_barrier_came(barrier, convoy_emulated_copy_bulk(shared, global, bytes));
 }
 
-static inline void convoy_barrier_expect(uint64_t *barrier, int)
+static inline void convoy_barrier_expect(uint64_t *barrier, int bytes)
 {
-    convoy_emulated_barrier_arrive(barrier);
+    convoy_emulated_barrier_expect(barrier, bytes);
 }
 
 static inline void convoy_store_box(const CUtensorMap *map, const void *shared, int column, int row)

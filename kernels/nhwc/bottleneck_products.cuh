@@ -86,14 +86,14 @@ static __device__ __forceinline__ void neck_make_barriers(const struct neck_job 
                                                           const struct neck_barriers &barriers)
 {
     constexpr int WARPS = NECK_CONSUMERS / 32;
-    int thread = (int)threadIdx.x, x = thread - 64, others = (job.cluster - 1) * CONVOY_COPY_TO_ALL_ARRIVES;
+    int thread = (int)threadIdx.x, x = thread - 64;
     if (thread < barriers.w_stages) {
         convoy_barrier_make(barriers.w_full(thread), 1);
         convoy_barrier_make(barriers.w_empty(thread), WARPS);
     }
     bool is_x = x >= 0 && x < barriers.x_stages;
     if (is_x) {
-        convoy_barrier_make(barriers.x_full(x), 1 + (job.cluster > 1 ? CONVOY_COPY_TO_ALL_ARRIVES : 0));
+        convoy_barrier_make(barriers.x_full(x), 1);
         convoy_barrier_make(barriers.x_empty(x), job.cluster * WARPS / NECK_GROUPS);
     }
     __syncwarp(); /* without it racecheck warns of neighbouring barriers */
@@ -101,7 +101,7 @@ static __device__ __forceinline__ void neck_make_barriers(const struct neck_job 
         convoy_barrier_expect(barriers.x_full(x), job.box_bytes);
     if (thread == 96) {
         for (int layer = 0; layer < 2; layer++)
-            convoy_barrier_make(barriers.arrived(layer), 1 + others);
+            convoy_barrier_make(barriers.arrived(layer), 1);
         convoy_barrier_expect(barriers.arrived(0),
                               (job.cluster - 1) * neck_first_rows(job) * TILE::ROW_BYTES);
         convoy_barrier_expect(barriers.arrived(1),
@@ -235,6 +235,9 @@ static __device__ __forceinline__ void neck_skip(const struct neck_barriers &bar
     if (!skip)
         return;
     convoy_barrier_wait(barriers.w_full(turn.slot), turn.parity);
+    /* All lanes have looked before one says that the slot is free: else its next phase but one may pass a
+     * lane. */
+    __syncwarp();
     neck_give(barriers, true, turn.slot);
     turn.advance(barriers.w_stages);
 }

@@ -284,8 +284,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
     convoy_let_next_begin();
     uint64_t *all_read = nhwc_all_read<barriers_of, tile::STAGES>(barriers);
     if (threadIdx.x == 0) {
-        barriers.make(1 + (cluster.share > 1 ? cluster.share * CONVOY_COPY_TO_ALL_ARRIVES : 0),
-                      cluster.share * GROUPS * (CONVOY_WARPGROUP / 32));
+        barriers.make(1, cluster.share * GROUPS * (CONVOY_WARPGROUP / 32));
         convoy_barrier_make(all_read, GROUPS * (CONVOY_WARPGROUP / 32));
     }
     __syncthreads();

@@ -123,8 +123,7 @@ static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
     int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
     convoy_let_next_begin();
     if (threadIdx.x == 0) {
-        barriers.make(1 + (CLUSTER > 1 ? CLUSTER * CONVOY_COPY_TO_ALL_ARRIVES : 0),
-                      CLUSTER * (CONVOY_WARPGROUP / 32));
+        barriers.make(1, CLUSTER * (CONVOY_WARPGROUP / 32));
         for (int i = 0; i < NHWC_TURNS; i++)
             convoy_barrier_make(nhwc_turn_of<barriers_of, STAGES, BUFFERS>(barriers, i),
                                 CONVOY_WARPGROUP / 32);

@@ -4,6 +4,7 @@
 
 #include "kernels/device/bulk_copy.cuh"
 #include "kernels/device/launch.cuh"
+#include "kernels/device/tensor_copy.cuh"
 #include "kernels/device/wgmma.cuh"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -58,4 +59,43 @@ cudaError_t block_copies(uint32_t *sum, const uint32_t *from, enum block_fault f
 {
     return convoy_launch(copies, dim3(1), dim3(1), 16 * sizeof(uint32_t) + sizeof(uint64_t), stream, sum,
                          from, fault);
+}
+
+static __global__ void turns(uint32_t *seen, const uint32_t *from, enum block_fault fault)
+{
+    constexpr int BYTES = BLOCK_TURN * (int)sizeof(uint32_t);
+    CONVOY_DYNAMIC_SHARED(uint32_t, numbers);
+    uint64_t *full = reinterpret_cast<uint64_t *>(numbers + BLOCK_TURN), *empty = full + 1;
+    int lane = (int)threadIdx.x % 32;
+    uint32_t sum = 0;
+    if (threadIdx.x == 0) {
+        convoy_barrier_make(full, 1);
+        convoy_barrier_make(empty, 1);
+        convoy_barrier_expect(full, BYTES + (fault == BLOCK_MORE_BYTES ? 16 : 0));
+    }
+    __syncthreads();
+    __syncwarp(); /* the copying warp may come late */
+    for (int turn = 0; turn < BLOCK_TURNS && threadIdx.x < 32; turn++) {
+        convoy_barrier_wait(full, turn % 2);
+        sum += numbers[lane % BLOCK_TURN];
+        if (fault != BLOCK_HASTY)
+            __syncwarp();
+        convoy_barrier_arrive_if(lane == 0, empty);
+    }
+    for (int turn = 0; turn < BLOCK_TURNS && threadIdx.x == 32; turn++) {
+        if (turn > 0) {
+            convoy_barrier_wait(empty, (turn - 1) % 2);
+            convoy_barrier_expect(full, BYTES);
+        }
+        convoy_copy_row(numbers, from + turn * BLOCK_TURN, BYTES, full);
+    }
+    if (threadIdx.x < 32)
+        seen[blockIdx.x * 32 + threadIdx.x] = sum;
+}
+
+cudaError_t block_turns(uint32_t *seen, const uint32_t *from, unsigned blocks, enum block_fault fault,
+                        cudaStream_t stream)
+{
+    return convoy_launch(turns, dim3(blocks), dim3(64), BLOCK_TURN * sizeof(uint32_t) + 2 * sizeof(uint64_t),
+                         stream, seen, from, fault);
 }

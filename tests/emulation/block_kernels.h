@@ -16,6 +16,8 @@ enum block_fault {
     BLOCK_TWO_PLACES, /* the block's threads meet at two __syncthreads() */
     BLOCK_ENDED,      /* a warp of the first threads ends while the others wait for it */
     BLOCK_ODD_COPY,   /* a bulk copy from 8 bytes further */
+    BLOCK_HASTY,      /* a lane gives a place back for its warp, whose others may not have looked yet */
+    BLOCK_MORE_BYTES, /* a barrier expects more than a copy brings */
     BLOCK_BEYOND      /* none: the sum is whether what lies behind shared memory may not be read */
 };
 
@@ -28,6 +30,16 @@ cudaError_t block_parts(uint32_t *seen, unsigned blocks, unsigned threads, unsig
 /* The block's only thread copies 16 numbers from `from` into shared memory by the copy engine, and writes
  * their sum to `sum`. */
 cudaError_t block_copies(uint32_t *sum, const uint32_t *from, enum block_fault fault, cudaStream_t stream);
+
+#define BLOCK_TURNS 2  /* that block_turns() takes */
+#define BLOCK_TURN  16 /* numbers of each */
+
+/* Blocks of two warps. A thread of the second one copies turn after turn of `from` to one place in shared
+ * memory, each when the first one has given the place back; the first turn's bytes are expected from the
+ * beginning. Lane l of the first warp writes the sum of the turns' numbers l % BLOCK_TURN to seen[block * 32
+ * + l]. */
+cudaError_t block_turns(uint32_t *seen, const uint32_t *from, unsigned blocks, enum block_fault fault,
+                        cudaStream_t stream);
 
 /* What a thread of the first ones lays down. */
 static inline uint32_t block_number(uint32_t block, uint32_t thread)

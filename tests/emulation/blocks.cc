@@ -1,7 +1,7 @@
 /* A block of threads, or the blocks of a cluster, on one CPU thread: each has a stack of its own, runs until
  * it waits at a barrier or ends, then another goes on. Which comes next is drawn at random between barriers,
- * and of a cluster's blocks some get ahead of others, so that code that lacks a barrier is likely to give
- * something else than it should. */
+ * and of a cluster's blocks some get ahead of others, and now and then the first lane of a warp of its other
+ * ones, so that code that lacks a barrier is likely to give something else than it should. */
 #include "emulation.h"
 
 #include <csignal>
@@ -28,6 +28,7 @@
 #define BLOCKS_MAX CONVOY_EMULATED_CLUSTER_MAX
 #define FIBERS_MAX (BLOCK_MAX * BLOCKS_MAX)
 #define EVERYBODY  0xffffffffu
+#define NO_WARP    FIBERS_MAX
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -86,6 +87,8 @@ block blocks[BLOCKS_MAX];
 size_t running, threads, pitch, in_use, alive;
 size_t meeting;           /* the first threads of a block, which wait for each other AT_FIRST */
 unsigned cluster, chosen; /* blocks, and the set of those that run now */
+size_t torn;              /* a warp whose first lane goes on without the others; none: NO_WARP */
+bool held;                /* these others do not run now */
 bool met;                 /* at a cluster barrier, so all blocks have started */
 bool happened;            /* since the last round: what threads may wait for */
 size_t shared_size;
@@ -183,7 +186,13 @@ void look_at_stacks()
     }
 }
 
-/* A round: every thread that is ready, of the blocks that were chosen, in an order of chance. */
+bool runs_now(size_t number)
+{
+    return fibers[number].now == READY && (chosen >> fibers[number].block & 1) != 0 &&
+           !(held && number / WARP == torn && number % WARP != 0);
+}
+
+/* A round: every thread that is ready, of those that were chosen, in an order of chance. */
 struct {
     size_t at, left; /* the next one, and how many are left */
     bool forwards;
@@ -199,9 +208,9 @@ void *next_stack()
             this_round.at = number + 1 == in_use ? 0 : number + 1;
         else
             this_round.at = (number == 0 ? in_use : number) - 1;
-        fiber &next = fibers[number];
-        if (next.now != READY || (chosen >> next.block & 1) == 0)
+        if (!runs_now(number))
             continue;
+        fiber &next = fibers[number];
         running = number;
         threadIdx = next.index;
         blockIdx = blocks[next.block].index;
@@ -333,12 +342,17 @@ bool go_on()
     freed = free_blocks() || freed;
     freed = free_events(freed) || freed;
     if (freed) {
+        held = true;
         if (roll() % 4 == 0)
             choose();
         return true;
     }
     if (chosen != EVERYBODY) {
         chosen = EVERYBODY;
+        return true;
+    }
+    if (held && torn != NO_WARP) {
+        held = false;
         return true;
     }
     if (!free_cluster())
@@ -365,6 +379,10 @@ void run_cluster(uint3 first)
     alive = cluster * threads;
     met = false;
     happened = false;
+    /* A first lane mostly speaks for its warp. What it tells before the others of its warp have looked shows
+     * where these come so late that all others have gone on meanwhile. */
+    torn = roll() % 2 == 0 ? roll() % ((in_use + WARP - 1) / WARP) : NO_WARP;
+    held = true;
     choose();
     do
         run_ready();

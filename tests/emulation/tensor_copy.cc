@@ -41,14 +41,15 @@ const uint16_t *element(const CUtensorMap *map, const int64_t (&at)[4], int rank
 
 } // namespace
 
-void convoy_emulated_copy_bulk(void *to, const void *from, int bytes)
+int convoy_emulated_copy_bulk(void *to, const void *from, int bytes)
 {
     if (((uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes) % 16 != 0)
         die("a bulk copy whose places or bytes are no multiples of 16");
     memcpy(to, from, (size_t)bytes);
+    return bytes;
 }
 
-void convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row)
+int convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row)
 {
     size_t row_bytes = (size_t)map->box[0] * 2;
     for (int r = 0; r < map->box[1]; r++)
@@ -58,6 +59,7 @@ void convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, 
             *(uint16_t *)(swizzled(shared, offset & ~(size_t)15, row_bytes) + (offset & 15)) =
                 from ? *from : 0;
         }
+    return map->box[1] * (int)row_bytes;
 }
 
 void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int column, int row)
@@ -74,7 +76,7 @@ void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int c
         }
 }
 
-void convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n)
+int convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n)
 {
     size_t row_bytes = (size_t)map->box[0] * 2;
     for (int r = 0; r < map->side[0] * map->side[1]; r++)
@@ -85,6 +87,7 @@ void convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channe
             *(uint16_t *)(swizzled(shared, offset & ~(size_t)15, row_bytes) + (offset & 15)) =
                 from ? *from : 0;
         }
+    return map->side[0] * map->side[1] * (int)row_bytes;
 }
 
 void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y, int n)
@@ -103,8 +106,8 @@ void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int
 }
 
 /* Walks over the positions of tap 0 (x fastest, then y, then images), of which each box has so many. */
-void convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
-                              int tap_x, int tap_y)
+int convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
+                             int tap_x, int tap_y)
 {
     size_t row_bytes = (size_t)map->box[0] * 2;
     const int64_t end[2] = {map->dims[1] + map->upper[0], map->dims[2] + map->upper[1]};
@@ -126,4 +129,5 @@ void convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel,
         at[1] = map->lower[1];
         at[2]++;
     }
+    return map->box[1] * (int)row_bytes;
 }

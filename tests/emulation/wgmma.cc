@@ -157,9 +157,20 @@ void multiply(const product &p)
 
 /* A barrier in 8 bytes. */
 struct barrier {
-    uint16_t arrivals, left;
-    uint32_t phase;
+    uint8_t arrivals, left;
+    uint16_t phase;
+    int32_t bytes; /* that are expected and have not come; negative: that came before they were expected */
 };
+
+/* A phase ends when nothing is waited for. */
+void look_at(barrier *b)
+{
+    if (b->left > 0 || b->bytes != 0)
+        return;
+    b->left = b->arrivals;
+    b->phase++;
+    convoy_emulated_happened();
+}
 
 } // namespace
 
@@ -210,7 +221,9 @@ void convoy_emulated_group_sync()
 
 void convoy_emulated_barrier_make(uint64_t *place, int arrivals)
 {
-    *(barrier *)(void *)place = {(uint16_t)arrivals, (uint16_t)arrivals, 0};
+    if (arrivals < 1 || arrivals > UINT8_MAX)
+        abort();
+    *(barrier *)(void *)place = {(uint8_t)arrivals, (uint8_t)arrivals, 0, 0};
 }
 
 void convoy_emulated_barrier_arrive(uint64_t *place)
@@ -218,11 +231,21 @@ void convoy_emulated_barrier_arrive(uint64_t *place)
     barrier *b = (barrier *)(void *)place;
     if (b->left == 0)
         abort();
-    if (--b->left > 0)
-        return;
-    b->left = b->arrivals;
-    b->phase++;
-    convoy_emulated_happened();
+    b->left--;
+    look_at(b);
+}
+
+void convoy_emulated_barrier_expect(uint64_t *place, int bytes)
+{
+    ((barrier *)(void *)place)->bytes += bytes;
+    convoy_emulated_barrier_arrive(place);
+}
+
+void convoy_emulated_barrier_came(uint64_t *place, int bytes)
+{
+    barrier *b = (barrier *)(void *)place;
+    b->bytes -= bytes;
+    look_at(b);
 }
 
 void convoy_emulated_barrier_wait(uint64_t *place, int parity)

@@ -105,24 +105,27 @@ void convoy_emulated_wgmma_end();
 void convoy_emulated_wgmma_wait(int groups);
 void convoy_emulated_threads_sync(int threads);
 void convoy_emulated_group_sync(); /* of this thread's warpgroup */
-/* kernels/device/bulk_copy.cuh: barriers in shared memory; a bulk copy's bytes, without its arrival. */
+/* kernels/device/bulk_copy.cuh: barriers in shared memory, which count arrivals and the bytes of copies; a
+ * copy returns its bytes, and who calls it tells the barrier of them. */
 void convoy_emulated_barrier_make(uint64_t *place, int arrivals);
 void convoy_emulated_barrier_arrive(uint64_t *place);
+void convoy_emulated_barrier_expect(uint64_t *place, int bytes);
+void convoy_emulated_barrier_came(uint64_t *place, int bytes);
 void convoy_emulated_barrier_wait(uint64_t *place, int parity);
-void convoy_emulated_copy_bulk(void *to, const void *from, int bytes);
+int convoy_emulated_copy_bulk(void *to, const void *from, int bytes);
 /* kernels/device/tensor_copy.cuh: boxes of tensors. steps, lower and upper are of x, then y. */
 typedef struct alignas(64) CUtensorMap {
     void *data;
     int64_t dims[4], strides[4];
     int box[2], lower[2], upper[2], steps[2], side[2];
 } CUtensorMap;
-void convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row);
+int convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row);
 void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int column, int row);
-void convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n);
+int convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n);
 void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y,
                                  int n);
-void convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
-                              int tap_x, int tap_y);
+int convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
+                             int tap_x, int tap_y);
 /* Dynamic shared memory of the block. */
 void *convoy_emulated_shared();
 /* kernels/device/cluster.cuh: the last is where bytes at `at` lie in another block of the cluster. */

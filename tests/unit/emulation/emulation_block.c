@@ -45,6 +45,46 @@ static void launch_copy(int fault)
     copied((enum block_fault)fault);
 }
 
+/* How many lanes saw other numbers than were copied. */
+static unsigned wrong_turns(enum block_fault fault)
+{
+    enum { BLOCKS = 40, NUMBERS = BLOCK_TURNS * BLOCK_TURN };
+    uint32_t numbers[NUMBERS], *from, *seen;
+    unsigned bad = 0;
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        numbers[i] = block_number(0, i);
+    cr_assert_eq(cudaMalloc((void **)&from, sizeof numbers), cudaSuccess);
+    cr_assert_eq(cudaMalloc((void **)&seen, (size_t)BLOCKS * 32 * sizeof *seen), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(from, numbers, sizeof numbers, cudaMemcpyHostToDevice), cudaSuccess);
+    cr_assert_eq(block_turns(seen, from, BLOCKS, fault, NULL), cudaSuccess);
+    cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
+    for (unsigned i = 0; i < BLOCKS * 32; i++) {
+        uint32_t sum = 0;
+        for (unsigned turn = 0; turn < BLOCK_TURNS; turn++)
+            sum += numbers[turn * BLOCK_TURN + i % BLOCK_TURN];
+        bad += seen[i] != sum;
+    }
+    cr_assert_eq(cudaFree(from), cudaSuccess);
+    cr_assert_eq(cudaFree(seen), cudaSuccess);
+    return bad;
+}
+
+static void launch_turns(int fault)
+{
+    wrong_turns((enum block_fault)fault);
+}
+
+Test(emulation_block, a_lane_that_speaks_too_early_for_its_warp_shows)
+{
+    cr_expect_eq(wrong_turns(BLOCK_SOUND), 0);
+    expect_abort(launch_turns, BLOCK_HASTY, "wait for others that wait elsewhere");
+}
+
+Test(emulation_block, a_barrier_waits_for_all_bytes_that_it_expects)
+{
+    expect_abort(launch_turns, BLOCK_MORE_BYTES, "wait for others that wait elsewhere");
+}
+
 Test(emulation_block, the_copy_engine_wants_multiples_of_16)
 {
     cr_expect_eq(copied(BLOCK_SOUND), 3 * 15 * 16 / 2);
