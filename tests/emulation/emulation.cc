@@ -41,7 +41,7 @@ struct convoy_emulated_stream {
 };
 struct convoy_emulated_event {
     convoy_emulated_stream *stream = nullptr;
-    uint64_t recorded = 0, reached = 0, kernels = 0;
+    uint64_t recorded = 0, reached = 0, kernels = 0, chain = 0;
     double ms = 0;
     convoy_emulated_graph *capture = nullptr; /* it was recorded there, behind these nodes */
     std::set<size_t> captured;
@@ -56,6 +56,7 @@ static cudaError_t injected =
     cudaSuccess; /* what the next graph ends with; cudaErrorNotReady: it never ends */
 static long graph_launches;
 static uint64_t kernels_run;
+static uint64_t chain_run; /* kernels that waited for each other: of a graph its longest chain */
 static bool refused_once;
 
 static double now_ms()
@@ -189,10 +190,23 @@ static cudaError_t wait_in_capture(convoy_emulated_stream *stream, const convoy_
     return cudaSuccess;
 }
 
+static size_t longest_chain(const std::vector<graph_node> &nodes)
+{
+    std::vector<size_t> until(nodes.size());
+    size_t longest = 0;
+    for (size_t i = 0; i < nodes.size(); i++) {
+        for (size_t before : nodes[i].after)
+            until[i] = std::max(until[i], until[before]);
+        longest = std::max(longest, ++until[i]);
+    }
+    return longest;
+}
+
 /* Runs a graph in any order that its edges allow, another one each time: what must not run before or after
  * something else, without an edge that says so, does sooner or later. */
 static cudaError_t run_graph(const std::vector<graph_node> &nodes)
 {
+    uint64_t chain = chain_run + longest_chain(nodes);
     static const size_t ahead = 64; /* of the first node that has not run: so far it looks for others */
     static uint32_t chance = 1;
     std::vector<bool> has_run(nodes.size());
@@ -214,6 +228,7 @@ static cudaError_t run_graph(const std::vector<graph_node> &nodes)
         if (error != cudaSuccess)
             return error;
     }
+    chain_run = chain;
     return cudaSuccess;
 }
 
@@ -558,6 +573,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         event->reached = number;
         event->ms = now_ms();
         event->kernels = kernels_run;
+        event->chain = chain_run;
         return cudaSuccess;
     });
 }
@@ -596,6 +612,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
         *ms = 1.0f / count;
     else if (clock != nullptr && strcmp(clock, "launches") == 0)
         *ms = count;
+    else if (clock != nullptr && strcmp(clock, "chains") == 0)
+        *ms = (float)(1 + to->chain - from->chain);
     else
         *ms = (float)(to->ms - from->ms);
     return say(cudaSuccess);
@@ -689,6 +707,7 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void 
     size_t shared = config->dynamicSmemBytes;
     return put(config->stream, [grid, block, cluster, shared, body]() {
         kernels_run++;
+        chain_run++;
         if (fault("kernel") != nullptr)
             return cudaErrorIllegalAddress;
         convoy_emulated_grid(grid, block, cluster, shared, body);

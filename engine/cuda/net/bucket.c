@@ -1,10 +1,13 @@
 #include "engine/cuda/net/bucket.h"
 
 #include "engine/cuda/plan/bottlenecks.h"
+#include "engine/cuda/plan/branches.h"
 #include "engine/cuda/plan/fusable_prefix.h"
 
 #include "engine/cuda/runtime/calls.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_u8,
@@ -31,77 +34,60 @@ size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
     return bytes;
 }
 
-/* Where a graph that is being recorded has what runs beside its other steps. */
-struct branch {
-    cudaStream_t stream;
-    cudaEvent_t begins, ends;
-    bool may_begin; /* `begins` is recorded behind what the next step there waits for */
-    int until;      /* of the step that is there; 0: there is none */
+/* The streams and events with which a graph of several lanes is recorded. */
+struct lanes {
+    cudaStream_t streams[CONVOY_CUDA_LANES]; /* [0]: the caller's; NULL: the lane is not used */
+    cudaEvent_t *ran;                        /* of each step: NULL where no other lane waits for it */
 };
 
-static int open_branch(struct branch *branch, struct convoy_error *error)
+static int open_lanes(const struct convoy_cuda_plan *plan, cudaStream_t stream, struct lanes *lanes,
+                      struct convoy_error *error)
 {
-    int failed = CONVOY_CUDA(error, cudaStreamCreateWithFlags, (&branch->stream, cudaStreamNonBlocking));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaEventCreateWithFlags, (&branch->begins, cudaEventDisableTiming));
-    return failed ? failed
-                  : CONVOY_CUDA(error, cudaEventCreateWithFlags, (&branch->ends, cudaEventDisableTiming));
-}
-
-static void close_branch(const struct branch *branch)
-{
-    struct convoy_error ignored;
-    if (branch->begins != NULL)
-        (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (branch->begins));
-    if (branch->ends != NULL)
-        (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (branch->ends));
-    if (branch->stream != NULL)
-        (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (branch->stream));
-}
-
-/* The first step from `from` on that may run beside others; step_count: none. */
-static int next_beside(const struct convoy_cuda_plan *plan, int from)
-{
-    while (from < plan->step_count && plan->steps[from].until == 0)
-        from++;
-    return from;
-}
-
-static int launch_beside(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,
-                         struct branch *branch, struct convoy_error *error)
-{
-    int failed = CONVOY_CUDA(error, cudaStreamWaitEvent, (branch->stream, branch->begins, 0));
-    if (!failed)
-        failed = convoy_cuda_step_launch(step, memory, branch->stream, error);
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaEventRecord, (branch->ends, branch->stream));
-    branch->until = step->until;
+    int failed = 0;
+    lanes->streams[0] = stream;
+    lanes->ran = calloc((size_t)plan->step_count + 1, sizeof(lanes->ran[0]));
+    if (lanes->ran == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory to record %d steps", plan->step_count);
+    for (int i = 0; i < plan->step_count && !failed; i++) {
+        const struct convoy_cuda_step *step = &plan->steps[i];
+        if (lanes->streams[step->lane] == NULL)
+            failed = CONVOY_CUDA(error, cudaStreamCreateWithFlags,
+                                 (&lanes->streams[step->lane], cudaStreamNonBlocking));
+        for (int lane = 0; lane < CONVOY_CUDA_LANES && !failed; lane++)
+            if (step->waits[lane] > 0 && lanes->ran[step->waits[lane] - 1] == NULL)
+                failed = CONVOY_CUDA(error, cudaEventCreateWithFlags,
+                                     (&lanes->ran[step->waits[lane] - 1], cudaEventDisableTiming));
+    }
     return failed;
 }
 
-/* Launches all steps in their order, those that may run beside others on a branch, one at a time. */
-static int launch_steps(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
-                        cudaStream_t stream, struct branch *branch, struct convoy_error *error)
+static void close_lanes(const struct convoy_cuda_plan *plan, struct lanes *lanes)
 {
-    int beside = next_beside(plan, 0);
-    int failed = beside < plan->step_count ? open_branch(branch, error) : 0;
+    struct convoy_error ignored;
+    for (int i = 0; lanes->ran != NULL && i < plan->step_count; i++)
+        if (lanes->ran[i] != NULL)
+            (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (lanes->ran[i]));
+    for (int lane = 1; lane < CONVOY_CUDA_LANES; lane++)
+        if (lanes->streams[lane] != NULL)
+            (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (lanes->streams[lane]));
+    free(lanes->ran);
+}
+
+static int launch_steps(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
+                        const struct lanes *lanes, struct convoy_error *error)
+{
+    int failed = 0;
     for (int i = 0; i < plan->step_count && !failed; i++) {
         const struct convoy_cuda_step *step = &plan->steps[i];
-        if (branch->until > 0 && step->group >= branch->until) {
-            failed = CONVOY_CUDA(error, cudaStreamWaitEvent, (stream, branch->ends, 0));
-            branch->until = 0;
-        }
+        cudaStream_t stream = lanes->streams[step->lane];
+        for (int lane = 0; lane < CONVOY_CUDA_LANES && !failed; lane++)
+            if (step->waits[lane] > 0)
+                failed =
+                    CONVOY_CUDA(error, cudaStreamWaitEvent, (stream, lanes->ran[step->waits[lane] - 1], 0));
         if (!failed)
-            failed = i == beside && branch->may_begin && branch->until == 0
-                         ? launch_beside(step, memory, branch, error)
-                         : convoy_cuda_step_launch(step, memory, stream, error);
-        if (i == beside) {
-            beside = next_beside(plan, i + 1);
-            branch->may_begin = false;
-        } else if (!failed && beside < plan->step_count && step->group <= plan->steps[beside].after) {
-            failed = CONVOY_CUDA(error, cudaEventRecord, (branch->begins, stream));
-            branch->may_begin = true;
-        }
+            failed = convoy_cuda_step_launch(step, memory, stream, error);
+        if (!failed && lanes->ran[i] != NULL)
+            failed = CONVOY_CUDA(error, cudaEventRecord, (lanes->ran[i], stream));
     }
     return failed;
 }
@@ -110,14 +96,15 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_
                        cudaStream_t stream, cudaGraphExec_t *exec, struct convoy_error *error)
 {
     cudaGraph_t graph = NULL;
-    struct branch branch = {0};
+    struct lanes lanes = {{NULL}, NULL};
     struct convoy_error ignored;
-    int failed = CONVOY_CUDA(error, cudaStreamBeginCapture, (stream, cudaStreamCaptureModeThreadLocal));
+    int failed = open_lanes(plan, stream, &lanes, error);
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaStreamBeginCapture, (stream, cudaStreamCaptureModeThreadLocal));
     if (failed)
-        return failed;
-    failed = launch_steps(plan, memory, stream, &branch, error);
+        goto out;
+    failed = launch_steps(plan, memory, &lanes, error);
     int ended = CONVOY_CUDA(failed ? &ignored : error, cudaStreamEndCapture, (stream, &graph));
-    close_branch(&branch);
     failed = failed ? failed : ended;
     if (!failed)
         failed = CONVOY_CUDA(error, cudaGraphInstantiate, (exec, graph, 0));
@@ -125,6 +112,8 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_
         failed = CONVOY_CUDA(error, cudaGraphUpload, (*exec, stream));
     if (graph != NULL)
         (void)CONVOY_CUDA(&ignored, cudaGraphDestroy, (graph));
+out:
+    close_lanes(plan, &lanes);
     return failed;
 }
 
@@ -170,6 +159,8 @@ bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
         const struct convoy_cuda_step *first = &plan->steps[0];
         if (convoy_cuda_fused_chosen(source, plan->rows, plan->layout) !=
             (first->kind == CONVOY_CUDA_FUSED ? first->fused.kernel : NULL))
+            return true;
+        if (plan->branched != convoy_cuda_branches_chosen(source, plan))
             return true;
         for (int i = 0; i < plan->bottleneck_count; i++)
             if (convoy_cuda_choose_bottleneck(source, &plan->bottlenecks[i].shape) !=

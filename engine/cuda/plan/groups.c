@@ -402,33 +402,6 @@ static void find_last_uses(const struct convoy_graph *graph, struct convoy_cuda_
         groups->last_use[graph->outputs[i]] = groups->count;
 }
 
-/* Finds convolutions that can run beside others: those beside a block that changes the size, whose result the
- * block's last convolution adds. First sets group_of right, as groups were dropped and moved. */
-static void find_beside(const struct grouping *g)
-{
-    struct convoy_cuda_groups *groups = g->groups;
-    for (int t = 0; t < g->graph->tensor_count; t++)
-        g->group_of[t] = NOWHERE;
-    for (int i = 0; i < groups->count; i++)
-        g->group_of[groups->groups[i].output] = i;
-    for (int i = 0; i < groups->count; i++) {
-        int residual = groups->groups[i].residual;
-        int at = residual != NOWHERE && g->readers[residual] == 1 ? g->group_of[residual] : NOWHERE;
-        if (at == NOWHERE)
-            continue;
-        struct convoy_cuda_group *group = &groups->groups[at];
-        const struct convoy_node *node = &g->graph->nodes[group->anchor];
-        if (node->op != CONVOY_OP_CONV || group->attention != NULL || group->rows != NULL ||
-            group->residual != NOWHERE)
-            continue;
-        int after = writer_of(g, group);
-        if (after != NOWHERE && after + 2 < i) {
-            group->after = after;
-            group->until = i;
-        }
-    }
-}
-
 int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups, bool nhwc,
                             struct convoy_error *error)
 {
@@ -459,7 +432,6 @@ int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda
     }
     drop_moved(groups);
     find_last_uses(graph, groups);
-    find_beside(&g);
 out:
     free(g.readers);
     free(g.group_of);

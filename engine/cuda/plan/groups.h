@@ -25,9 +25,6 @@ struct convoy_cuda_group {
     /* Which rows of the output are computed, one after the other, because nothing reads others (picks.h); of
      * the group that reads them; NULL: all. */
     const struct convoy_cuda_rows *pick;
-    /* Of a convolution whose output is the residual of group `until`, which alone reads it: what it reads is
-     * there when group `after` has run, and others lie between the two. until is 0: of other groups. */
-    int after, until;
 };
 
 struct convoy_cuda_groups {

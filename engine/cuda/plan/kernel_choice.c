@@ -85,6 +85,8 @@ static const char *own_name(const char *name)
     for (int i = 0; i < count; i++)
         if (strcmp(bottlenecks[i]->name, name) == 0)
             return bottlenecks[i]->name;
+    if (strcmp(name, CONVOY_CUDA_BRANCHES) == 0)
+        return CONVOY_CUDA_BRANCHES;
     return strcmp(name, CONVOY_CUDA_LAYERS) == 0 ? CONVOY_CUDA_LAYERS : NULL;
 }
 

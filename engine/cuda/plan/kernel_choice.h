@@ -16,10 +16,13 @@ struct convoy_cuda_key {
 /* The kernel's name in a choice of running a network layer by layer, without a kernel of fused_net.h, or
  * a bottleneck without one of bottleneck.h. */
 #define CONVOY_CUDA_LAYERS "layers"
+/* The one in a choice of running a network's layers on all branches that it can have (branches.h), instead of
+ * one after the other. */
+#define CONVOY_CUDA_BRANCHES "branches"
 
 struct convoy_cuda_kernel_choice {
     struct convoy_cuda_key key;
-    const char *kernel; /* static: the name in the kernel's own table, or CONVOY_CUDA_LAYERS */
+    const char *kernel; /* static: the name in the kernel's own table, or one of the two above */
     float us; /* measured time of one launch, or of the network where it was run as a whole; 0: there was only
                  one candidate */
 };

@@ -1,5 +1,6 @@
 #include "engine/cuda/plan/lower.h"
 
+#include "engine/cuda/plan/branches.h"
 #include "engine/cuda/plan/lower_internal.h"
 
 #include <errno.h>
@@ -190,6 +191,8 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
         failed = lower_group(&l, i);
     if (!failed && !done)
         failed = lower_outputs(&l);
+    if (!failed)
+        failed = convoy_cuda_find_branches(&l);
     if (!failed)
         failed = convoy_cuda_place_buffers(&l);
     free(l.buffers);

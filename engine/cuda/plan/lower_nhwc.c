@@ -4,12 +4,6 @@
 
 #include <limits.h>
 
-/* Batches up to so many images have branches. On an H100, with one image, resnet50 took 254 us instead of 268
- * and resnet18 124 instead of 140; with eight 501 for 501 and 207 for 214; with 32 1,214 for 1,230 and 423
- * for 423; with 64, where every layer fills the chip, 2,084 for 2,090 and 652 for 655. The branch takes
- * memory. */
-#define BESIDE_ROWS 32
-
 /* The strides of a tensor of whole images, rows following each other. */
 static void dense_strides(struct convoy_conv_shape *shape, int64_t pixel)
 {
@@ -110,29 +104,6 @@ static int pool_after(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     return add_pool(l, &pool, shape->k, y, shape->nhwc.y_pixel, group->output);
 }
 
-/* Lets the step that was added last run beside those that come between (plan.h), where it reads what is there
- * when group->after has run, and needs no memory besides. Then its places are its own for all of that time.
- */
-static void let_run_beside(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
-{
-    struct convoy_cuda_plan *plan = l->plan;
-    struct convoy_cuda_step *step = &plan->steps[plan->step_count - 1];
-    int x = l->nhwc_of[l->node->inputs[0]].buffer, y = l->nhwc_of[group->output].buffer;
-    if (group->until == 0 || group->pick != NULL || plan->rows > BESIDE_ROWS || x < 0 || y < 0 ||
-        l->buffers[x].first > group->after || step->conv.scratch.where != CONVOY_CUDA_NOTHING ||
-        group->pool > 1)
-        return;
-    /* x may be in a part of a whole that was begun earlier, into which a later group converted it. */
-    for (int i = plan->step_count - 2; i >= 0 && plan->steps[i].group > group->after; i--)
-        if (plan->steps[i].y.where == step->x.where && plan->steps[i].y.offset == step->x.offset)
-            return;
-    step->after = group->after;
-    step->until = group->until;
-    l->buffers[y].first = group->after + 1;
-    if (l->buffers[x].last < group->until)
-        l->buffers[x].last = group->until;
-}
-
 /* Adds the step of a convolution whose shape is complete but for the strides of x, and of what follows it. */
 static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                     struct convoy_conv_shape *shape, bool rows, bool *done)
@@ -192,8 +163,6 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
         l->nhwc_of[group->output].order = l->nhwc_of[node->inputs[0]].order;
     step->y = y;
     conv->shape = *shape;
-    if (code == 0)
-        let_run_beside(l, group);
     return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
 }
 

@@ -288,33 +288,10 @@ static void place(struct convoy_cuda_place *place, size_t base, const struct con
 
 static void place_step(struct convoy_cuda_step *step, size_t base, const struct convoy_arena_item *items)
 {
-    place(&step->x, base, items);
-    place(&step->y, base, items);
-    switch (step->kind) {
-    case CONVOY_CUDA_FUSED:
-        place(&step->fused.scratch, base, items);
-        break;
-    case CONVOY_CUDA_CONV:
-        place(&step->conv.residual, base, items);
-        place(&step->conv.scratch, base, items);
-        break;
-    case CONVOY_CUDA_GEMM:
-        place(&step->gemm.b, base, items);
-        place(&step->gemm.scratch, base, items);
-        break;
-    case CONVOY_CUDA_BINARY:
-        place(&step->binary.b, base, items);
-        break;
-    case CONVOY_CUDA_NHWC_BINARY:
-        place(&step->nhwc_binary.b, base, items);
-        break;
-    case CONVOY_CUDA_NHWC_ATTENTION:
-        place(&step->nhwc_attention.k, base, items);
-        place(&step->nhwc_attention.v, base, items);
-        break;
-    default: /* scale and shift are constants */
-        break;
-    }
+    struct convoy_cuda_place *places[CONVOY_CUDA_PLACES];
+    int writes, count = convoy_cuda_step_places(step, places, &writes);
+    for (int i = 0; i < count; i++)
+        place(places[i], base, items);
 }
 
 int convoy_cuda_place_buffers(struct convoy_cuda_lowering *l)

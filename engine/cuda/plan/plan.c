@@ -41,6 +41,42 @@ void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
     memset(plan, 0, sizeof(*plan));
 }
 
+int convoy_cuda_step_places(struct convoy_cuda_step *step,
+                            struct convoy_cuda_place *places[CONVOY_CUDA_PLACES], int *writes)
+{
+    int count = 0;
+    places[count++] = &step->y;
+    if (step->kind == CONVOY_CUDA_FUSED)
+        places[count++] = &step->fused.scratch;
+    else if (step->kind == CONVOY_CUDA_CONV)
+        places[count++] = &step->conv.scratch;
+    else if (step->kind == CONVOY_CUDA_GEMM)
+        places[count++] = &step->gemm.scratch;
+    *writes = count;
+    places[count++] = &step->x;
+    switch (step->kind) {
+    case CONVOY_CUDA_CONV:
+        places[count++] = &step->conv.residual;
+        break;
+    case CONVOY_CUDA_GEMM:
+        places[count++] = &step->gemm.b;
+        break;
+    case CONVOY_CUDA_BINARY:
+        places[count++] = &step->binary.b;
+        break;
+    case CONVOY_CUDA_NHWC_BINARY:
+        places[count++] = &step->nhwc_binary.b;
+        break;
+    case CONVOY_CUDA_NHWC_ATTENTION:
+        places[count++] = &step->nhwc_attention.k;
+        places[count++] = &step->nhwc_attention.v;
+        break;
+    default: /* scale and shift are constants */
+        break;
+    }
+    return count;
+}
+
 static const float *read_at(const struct convoy_cuda_place *place, const void *workspace)
 {
     if (place->where == CONVOY_CUDA_WORKSPACE)

@@ -8,6 +8,7 @@
 #define CONVOY_ENGINE_CUDA_PLAN_H
 
 #include "engine/backend.h"
+#include "engine/cuda/plan/kernel_choice.h"
 #include "kernels/bottleneck.h"
 #include "kernels/fused_net.h"
 #include "kernels/kernels.h"
@@ -84,13 +85,14 @@ struct convoy_cuda_bottleneck_step {
     struct convoy_cuda_place weights, bias[CONVOY_BOTTLENECK_LAYERS];
 };
 
+#define CONVOY_CUDA_LANES 4 /* of a graph, at most */
+
 struct convoy_cuda_step {
     enum convoy_cuda_kind kind;
     int group; /* index in convoy_cuda_groups; a profile adds up the steps of a group */
-    /* It may run as soon as the steps of the groups up to `after` have run, and must have run when the first
-     * one of group `until` begins: in a graph it is a branch beside what comes between. until is 0: it runs
-     * in its turn. */
-    int after, until;
+    /* In a graph it runs behind the step before it on its lane, and behind step number waits[k] of each other
+     * lane k, counted from 1; 0: of none (branches.h). */
+    int lane, waits[CONVOY_CUDA_LANES];
     struct convoy_cuda_place x, y;
     union {
         struct {
@@ -181,6 +183,10 @@ struct convoy_cuda_plan {
     struct convoy_cuda_step *steps;
     int bottleneck_count;
     struct convoy_cuda_bottleneck *bottlenecks;
+    /* Under which kernel_choice.h keeps whether the plan's graph has all branches that it can have; empty:
+     * there is no such choice. branched: it has them. */
+    struct convoy_cuda_key branches;
+    bool branched;
     size_t input_bytes, output_bytes,
         workspace_bytes; /* the first two parts of the workspace, and all of it */
 };
@@ -197,6 +203,13 @@ struct convoy_cuda_memory {
     uint32_t
         *overflow; /* of each row: 0, or 1 and the group whose result fp16 did not hold; NULL: not wanted */
 };
+
+#define CONVOY_CUDA_PLACES 4
+
+/* The places in memory that a step uses, the first *writes of which it writes; constants may be among them.
+ * Returns how many. */
+int convoy_cuda_step_places(struct convoy_cuda_step *step,
+                            struct convoy_cuda_place *places[CONVOY_CUDA_PLACES], int *writes);
 
 /* Launches one step. 0, or -EIO and a sentence. */
 int convoy_cuda_step_launch(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,

@@ -24,8 +24,10 @@ struct convoy_cuda_source {
     bool wide;                                        /* all tensors are float32, whatever is multiplied */
     const char *fused; /* while variants of running the network are timed: the name of this one; else NULL */
     const struct convoy_cuda_bottleneck_wish *bottleneck; /* NULL: none is timed */
-    bool layers_first; /* bottlenecks of which nothing is known run layer by layer, so that the layers are
-                          timed */
+    const char *branches; /* while it is timed whether branches are faster: CONVOY_CUDA_BRANCHES or
+                             CONVOY_CUDA_LAYERS; else NULL */
+    bool layers_first;    /* bottlenecks of which nothing is known run layer by layer, so that the layers are
+                             timed */
     uint32_t channels, outputs_per_row;
     int64_t pixels; /* of a row, in each channel */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];

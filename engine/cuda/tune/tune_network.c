@@ -85,13 +85,13 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
 
 void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
-                                   const struct convoy_cuda_key *key, bool of_bottleneck)
+                                   const struct convoy_cuda_key *key, enum convoy_cuda_tunes tunes)
 {
     tuning->net = net;
     tuning->rows = rows;
     tuning->layout = layout;
     tuning->key = *key;
-    tuning->of_bottleneck = of_bottleneck;
+    tuning->tunes = tunes;
     tuning->count = tuning->at = 0;
     tuning->best = CONVOY_CUDA_LAYERS;
     tuning->best_us = 0;
@@ -105,7 +105,7 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
     struct convoy_cuda_key key;
     convoy_cuda_find_fusable_prefix(&net->source, CONVOY_FUSED_ALL, &whole);
     convoy_cuda_fused_key(&net->source, &whole, rows, layout, &key);
-    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key, false);
+    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key, CONVOY_CUDA_TUNES_NETWORK);
     int failed = list_all_variants(tuning, &net->source, error);
     if (failed) {
         tuning->net = NULL;
@@ -164,10 +164,17 @@ static int time_variant(const struct convoy_cuda_tune_network *tuning, struct co
     struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
     void *own = NULL;
     const struct convoy_cuda_bottleneck_wish wish = {tuning->key, name};
-    if (tuning->of_bottleneck)
-        source.bottleneck = &wish;
-    else
+    switch (tuning->tunes) {
+    case CONVOY_CUDA_TUNES_NETWORK:
         source.fused = name;
+        break;
+    case CONVOY_CUDA_TUNES_BOTTLENECK:
+        source.bottleneck = &wish;
+        break;
+    case CONVOY_CUDA_TUNES_BRANCHES:
+        source.branches = name;
+        break;
+    }
     int failed = convoy_cuda_lower(&source, &plan, error);
     if (!failed && plan.workspace_bytes > net->workspace->bytes)
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);

@@ -1,8 +1,8 @@
 /* Finds the fastest variant of running a network, for one size of batch and one layout of input: layer by
  * layer, or its beginning by one of the kernels of fused_net.h. Each variant is planned, recorded and run as
- * it would be for a job, on stream 0, on random numbers. Variants of a part of it (tune_bottleneck.h) are
- * timed in the same way. One piece of the work is one variant with all its runs, so that no device memory is
- * held between pieces. */
+ * it would be for a job, on stream 0, on random numbers. Variants of a part of it (tune_bottleneck.h) and of
+ * its order (tune_branches.h) are timed in the same way. One piece of the work is one variant with all its
+ * runs, so that no device memory is held between pieces. */
 #ifndef CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 #define CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 
@@ -13,12 +13,19 @@
 
 struct convoy_net;
 
+/* What the variants are of. */
+enum convoy_cuda_tunes {
+    CONVOY_CUDA_TUNES_NETWORK,
+    CONVOY_CUDA_TUNES_BOTTLENECK,
+    CONVOY_CUDA_TUNES_BRANCHES
+};
+
 struct convoy_cuda_tune_network {
     struct convoy_net *net; /* NULL: nothing is being timed */
     uint32_t rows;
     enum convoy_input_layout layout;
     struct convoy_cuda_key key;
-    bool of_bottleneck; /* the variants are of what the key names, not of the network */
+    enum convoy_cuda_tunes tunes;
     int count, at;
     struct {
         const char *name;
@@ -38,11 +45,10 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
                                    uint32_t rows, enum convoy_input_layout layout,
                                    struct convoy_error *error);
 
-/* Begins a list of variants of the network, or of the bottlenecks of the key's shape, with
- * CONVOY_CUDA_LAYERS. */
+/* Begins a list of variants, of what the key names, with CONVOY_CUDA_LAYERS. */
 void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
-                                   const struct convoy_cuda_key *key, bool of_bottleneck);
+                                   const struct convoy_cuda_key *key, enum convoy_cuda_tunes tunes);
 /* Adds a variant. name is static; estimate_us: microseconds. A full list leaves it out. */
 void convoy_cuda_tune_network_add(struct convoy_cuda_tune_network *tuning, const char *name,
                                   float estimate_us);

@@ -56,7 +56,7 @@ static void begin_net(struct convoy_cuda_tuner *tuner, struct convoy_net *net)
         net = net->next;
     tuner->net = net;
     tuner->turn = tuner->measured = 0;
-    tuner->rebuilt = false;
+    tuner->rebuilt = tuner->fresh = false;
     tuner->spent_us = 0;
 }
 
@@ -109,11 +109,16 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
     }
     if (convoy_cuda_tune_network_wanted(net, net->buckets[index].rows, &layout))
         return convoy_cuda_tune_network_begin(&tuner->network, net, net->buckets[index].rows, layout, error);
-    tuner->turn++;
-    if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source))
-        return 0;
-    tuner->rebuilt = true;
-    return convoy_cuda_rebuild(tuner->gpu, net, index, error);
+    if (!tuner->fresh && convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source)) {
+        tuner->fresh = tuner->rebuilt = true;
+        return convoy_cuda_rebuild(tuner->gpu, net, index, error);
+    }
+    tuner->fresh = false;
+    if (convoy_cuda_tune_branches_wanted(net, index, &layout))
+        convoy_cuda_tune_branches_begin(&tuner->network, net, index, layout);
+    else
+        tuner->turn++;
+    return 0;
 }
 
 static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *key, const char *best,

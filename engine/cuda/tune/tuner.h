@@ -1,13 +1,14 @@
 /* Tuning: while the device is idle, times the kernels that may run a network's convolutions and matrix
- * products, for each size of batch, then the variants of running its bottlenecks and the network as a whole,
- * and rebuilds its plans with the fastest. Until then the network runs on the kernels that are estimated to
- * be fastest. Compute thread only. */
+ * products, for each size of batch, then the variants of running its bottlenecks, the network as a whole and
+ * its branches, and rebuilds its plans with the fastest. Until then the network runs on the kernels that are
+ * estimated to be fastest. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_TUNER_H
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
 #include "engine/backend.h"
 #include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/tune_bottleneck.h"
+#include "engine/cuda/tune/tune_branches.h"
 #include "engine/cuda/tune/tune_kernel.h"
 #include "engine/cuda/tune/tune_network.h"
 
@@ -22,12 +23,12 @@ struct convoy_cuda_tuner {
     struct convoy_net *net; /* being tuned, or NULL */
     int turn;               /* of its buckets: first the smallest, then the largest, then the others */
     int measured;           /* shapes of this network */
-    bool rebuilt;
+    bool rebuilt, fresh;    /* the network; its bucket, with all that is known */
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
     struct convoy_cuda_tune_kernel kernel; /* of kernels */
     struct convoy_cuda_tune_network
-        network; /* then of variants of running bottlenecks and the whole network */
+        network; /* then of variants of running bottlenecks, the whole network and its branches */
 };
 
 /* Keeps the mode and the function `changed` of options, and the pointers. */

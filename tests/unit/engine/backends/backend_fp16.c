@@ -39,25 +39,6 @@ static struct convoy_conv strided(struct convoy_conv conv)
     return conv;
 }
 
-static int add_global_average(struct convoy_graph *graph, int x)
-{
-    const int64_t *dims = shape_of(graph, x)->dims;
-    struct convoy_pool pool = {
-        .kind = CONVOY_POOL_AVERAGE, .window = {dims[2], dims[3]}, .stride = {1, 1}, .dilation = {1, 1}};
-    return add_pool(graph, x, pool, false);
-}
-
-static int add_concat(struct convoy_graph *graph, int count, const int *parts)
-{
-    struct convoy_shape shape = *shape_of(graph, parts[0]);
-    shape.dims[1] = 0;
-    for (int i = 0; i < count; i++)
-        shape.dims[1] += shape_of(graph, parts[i])->dims[1];
-    int y = add_activation(graph, shape);
-    add_node(graph, CONVOY_OP_CONCAT, y, count, parts)->axis = 1;
-    return y;
-}
-
 /* Batch normalisation that no convolution precedes. */
 static int add_scale_shift(struct convoy_graph *graph, int x)
 {
@@ -115,14 +96,14 @@ Test(backend_fp16, first_layers)
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 30, 26));
     int x = relu(graph, add_conv(graph, graph->input, 24, 3, 3, strided(CONV3), true));
     int y = relu(graph, add_conv(graph, x, 16, 3, 3, strided(CONV3), true));
-    x = add_concat(graph, 2, (int[]){add_pool(graph, x, pool, false), y});
+    x = add_concat(graph, 2, (int[]){add_pool(graph, x, pool, false), y}, 1);
     add_output(graph, add_dense(graph, add_flatten(graph, add_global_average(graph, x)), 9, true));
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 
     graph = new_graph(SHAPE(1, 3, 31, 27));
     x = add_pool(graph, relu(graph, add_conv(graph, graph->input, 32, 7, 7, seven, true)), pool, false);
     y = relu(graph, add_conv(graph, x, 8, 3, 3, CONV3, true));
-    add_output(graph, add_conv(graph, add_concat(graph, 2, (int[]){x, y}), 9, 1, 1, CONV1, true));
+    add_output(graph, add_conv(graph, add_concat(graph, 2, (int[]){x, y}, 1), 9, 1, 1, CONV1, true));
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 
     pool.pad[0] = pool.pad[1] = 0;
@@ -174,7 +155,7 @@ Test(backend_fp16, dense_block)
     for (int layer = 1; layer < 4; layer++) {
         int y = add_conv(graph, relu(graph, add_scale_shift(graph, x)), 32, 1, 1, CONV1, true);
         parts[layer] = add_conv(graph, relu(graph, y), layer == 3 ? 12 : 8, 3, 3, CONV3, true);
-        x = add_concat(graph, layer + 1, parts);
+        x = add_concat(graph, layer + 1, parts, 1);
     }
     x = add_pool(graph, add_conv(graph, relu(graph, add_scale_shift(graph, x)), 20, 1, 1, CONV1, true), pool,
                  false);
@@ -198,13 +179,13 @@ Test(backend_fp16, branches)
     int a = relu(graph, add_conv(graph, x, 24, 1, 1, CONV1, true));
     int b = relu(graph, add_conv(graph, x, 8, 3, 3, CONV3, true));
     int c = relu(graph, add_conv(graph, add_pool(graph, x, pool, false), 16, 1, 1, CONV1, true));
-    int inner = add_concat(graph, 2, (int[]){b, c});
+    int inner = add_concat(graph, 2, (int[]){b, c}, 1);
     int d = add_conv(graph, inner, 8, 1, 1, CONV1, true);
-    int first = add_concat(graph, 4, (int[]){a, inner, d, b});
+    int first = add_concat(graph, 4, (int[]){a, inner, d, b}, 1);
     int average = add_global_average(graph, first);
-    int second = add_concat(graph, 3, (int[]){d, d, add_conv(graph, first, 12, 3, 3, CONV3, true)});
+    int second = add_concat(graph, 3, (int[]){d, d, add_conv(graph, first, 12, 3, 3, CONV3, true)}, 1);
     second = relu(graph, add_conv(graph, second, 28, 1, 1, CONV1, true));
-    int third = add_concat(graph, 2, (int[]){second, a}); /* a is read when all else of first is not */
+    int third = add_concat(graph, 2, (int[]){second, a}, 1); /* a is read when all else of first is not */
     add_output(graph, add_conv(graph, third, 9, 1, 1, CONV1, true));
     add_output(graph, average);
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);

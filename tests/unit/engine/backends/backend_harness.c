@@ -148,6 +148,24 @@ int add_pool(struct convoy_graph *graph, int x, struct convoy_pool pool, bool ce
     return y;
 }
 
+int add_global_average(struct convoy_graph *graph, int x)
+{
+    const int64_t *dims = shape_of(graph, x)->dims;
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_AVERAGE, .window = {dims[2], dims[3]}, .stride = {1, 1}, .dilation = {1, 1}};
+    return add_pool(graph, x, pool, false);
+}
+
+int add_concat(struct convoy_graph *graph, int count, const int *inputs, int axis)
+{
+    struct convoy_shape shape = *shape_of(graph, inputs[0]);
+    for (int i = 1; i < count; i++)
+        shape.dims[axis] += shape_of(graph, inputs[i])->dims[axis];
+    int y = add_activation(graph, shape);
+    add_node(graph, CONVOY_OP_CONCAT, y, count, inputs)->axis = axis;
+    return y;
+}
+
 int add_binary(struct convoy_graph *graph, int a, int b, enum convoy_binary_kind kind)
 {
     struct convoy_shape x = *shape_of(graph, a);

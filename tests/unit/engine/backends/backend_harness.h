@@ -73,7 +73,12 @@ int add_conv(struct convoy_graph *graph, int x, int64_t K, int64_t R, int64_t S,
 
 int add_pool(struct convoy_graph *graph, int x, struct convoy_pool pool, bool ceil_mode);
 
+/* The mean of each channel's plane. */
+int add_global_average(struct convoy_graph *graph, int x);
+
 int add_binary(struct convoy_graph *graph, int a, int b, enum convoy_binary_kind kind);
+
+int add_concat(struct convoy_graph *graph, int count, const int *inputs, int axis);
 
 int add_reshape(struct convoy_graph *graph, int x, struct convoy_shape shape);
 

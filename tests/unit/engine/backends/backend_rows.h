@@ -76,16 +76,6 @@ static inline int add_slice(struct convoy_graph *graph, int x, int axis, int64_t
     return y;
 }
 
-static inline int add_concat(struct convoy_graph *graph, int count, const int *inputs, int axis)
-{
-    struct convoy_shape shape = *shape_of(graph, inputs[0]);
-    for (int i = 1; i < count; i++)
-        shape.dims[axis] += shape_of(graph, inputs[i])->dims[axis];
-    int y = add_activation(graph, shape);
-    add_node(graph, CONVOY_OP_CONCAT, y, count, inputs)->axis = axis;
-    return y;
-}
-
 /* torch.roll by so many, to the left if negative. */
 static inline int add_roll(struct convoy_graph *graph, int x, int axis, int64_t by)
 {

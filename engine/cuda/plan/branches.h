@@ -1,0 +1,28 @@
+/* Branches: the steps of a plan that may run at the same time, found by what they read and write. A graph is
+ * recorded on several lanes then, one stream each, which wait for each other where steps need it (plan.h).
+ *
+ * The steps are divided into regions, between which nothing but one tensor is there, so that all of a region
+ * has run before the next one begins. Within a region a step waits for those whose results it reads, and for
+ * those that read or write where it writes. All memory that a region uses is its own for as long as the
+ * region runs, so what may run at the same time never shares a place. A region whose steps follow each other
+ * stays as it is. */
+#ifndef CONVOY_ENGINE_CUDA_BRANCHES_H
+#define CONVOY_ENGINE_CUDA_BRANCHES_H
+
+#include "engine/cuda/plan/lowering.h"
+
+/* Gives the steps of a plan their lanes. Once, after the last step was added and before buffers are placed: a
+ * region with branches keeps its buffers longer. A single kernel beside others is let run there always; other
+ * branches only where they were measured to be faster, or while that is measured (source->branches): then
+ * plan->branches tells what the choice is about. 0 or -ENOMEM. */
+int convoy_cuda_find_branches(struct convoy_cuda_lowering *l);
+
+/* Is it known whether plan->branches is faster with them, or was it said? Environment variable
+ * CONVOY_BRANCHES, for tests and measurements: CONVOY_CUDA_BRANCHES or CONVOY_CUDA_LAYERS. */
+bool convoy_cuda_knows_branches(const struct convoy_cuda_source *source, const struct convoy_cuda_plan *plan);
+
+/* Is it to have them? */
+bool convoy_cuda_branches_chosen(const struct convoy_cuda_source *source,
+                                 const struct convoy_cuda_plan *plan);
+
+#endif

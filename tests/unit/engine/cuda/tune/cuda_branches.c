@@ -1,0 +1,122 @@
+/* Whether a network's graph has all branches that it can have: by what the tuner measured, by what is
+ * remembered. On the emulated device. */
+#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
+
+#include "tests/unit/folder.h"
+
+#include "engine/base/file.h"
+
+#define TOLERANCE_FP16 1e-2
+
+static struct folder folder;
+
+static void make_folder(void)
+{
+    folder = folder_make();
+    by_largest = true;
+}
+
+static void remove_folder(void)
+{
+    close_backend();
+    folder_remove(&folder);
+}
+
+TestSuite(cuda_branches, .init = make_folder, .fini = remove_folder, .timeout = 300);
+
+static int conv(struct convoy_graph *graph, int x, int64_t maps, bool wide)
+{
+    return add_act(graph, add_conv(graph, x, maps, wide ? 3 : 1, wide ? 3 : 1, wide ? CONV3 : CONV1, true),
+                   CONVOY_RELU, 0, 0);
+}
+
+/* Two branches of two layers; or layers that follow each other. */
+static struct convoy_graph *network(bool branches)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 6, 5));
+    int x = conv(graph, graph->input, 16, true);
+    int one = conv(graph, conv(graph, x, 16, false), 24, true);
+    int other = conv(graph, conv(graph, branches ? x : one, 8, false), 24, true);
+    int inputs[] = {one, other};
+    add_output(graph, add_dense(graph, add_flatten(graph, add_concat(graph, 2, inputs, 1)), 5, true));
+    return graph;
+}
+
+static uint64_t measured; /* by the last visit */
+
+/* Loads, tunes, checks answers of up to two rows; is the network's graph recorded on more than one stream? */
+static bool visit(bool branches, enum convoy_tuning tune)
+{
+    random_state = 1;
+    struct convoy_graph *graph = network(branches);
+    struct convoy_net_info info;
+    open_tuning(tune, folder.path);
+    struct convoy_net *net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
+    uint64_t measurements = calls("cudaEventElapsedTime");
+    tune_all();
+    measured = calls("cudaEventElapsedTime") - measurements;
+    const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+    for (uint32_t rows = 1; rows <= 2; rows++)
+        check_rows(graph, net, last, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    backend->unload(device, net);
+    /* Once more, with all that is known: graphs are recorded at once. */
+    uint64_t streams = calls("cudaStreamCreateWithFlags");
+    net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
+    bool more = calls("cudaStreamCreateWithFlags") > streams;
+    unload_all(net, graph);
+    close_backend();
+    return more;
+}
+
+static bool remembers(const char *text)
+{
+    size_t length;
+    char *all;
+    struct convoy_error error;
+    cr_assert_eq(
+        convoy_file_read(folder_path(&folder, "emulated-GPU-0.times"), 1 << 20, &all, &length, &error), 0,
+        "%s", error.message);
+    bool found = strstr(all, text) != NULL;
+    free(all);
+    return found;
+}
+
+/* On a clock that does not count what runs beside something else, and on one that counts all. */
+Test(cuda_branches, the_tuner_chooses)
+{
+    for (int faster = 0; faster < 2; faster++) {
+        setenv("CONVOY_EMULATED_CLOCK", faster ? "chains" : "launches", 1);
+        cr_expect_eq(visit(true, CONVOY_TUNING_FORCE), faster);
+        cr_expect(remembers(faster ? "\tbranches\tbranches " : "\tlayers\tbranches "));
+        cr_expect_eq(visit(true, CONVOY_TUNING_OFF), faster);
+        cr_expect_eq(visit(true, CONVOY_TUNING_ON), faster);
+        cr_expect_eq(measured, 0);
+    }
+}
+
+Test(cuda_branches, before_they_were_measured_there_are_none)
+{
+    setenv("CONVOY_EMULATED_CLOCK", "chains", 1);
+    cr_expect_not(visit(true, CONVOY_TUNING_OFF));
+}
+
+/* Nothing is measured where there is no choice. */
+Test(cuda_branches, layers_that_follow_each_other_have_none)
+{
+    setenv("CONVOY_EMULATED_CLOCK", "chains", 1);
+    cr_expect_not(visit(false, CONVOY_TUNING_FORCE));
+    cr_expect_not(remembers("\tbranches "));
+}
+
+/* Kernel times from before there were branches: these alone are timed. */
+Test(cuda_branches, times_without_branches_are_kept)
+{
+    setenv("CONVOY_EMULATED_CLOCK", "chains", 1);
+    setenv("CONVOY_BRANCHES", "layers", 1);
+    cr_expect_not(visit(true, CONVOY_TUNING_ON));
+    unsetenv("CONVOY_BRANCHES");
+    cr_expect(visit(true, CONVOY_TUNING_ON));
+    cr_expect_gt(measured, 0);
+    cr_expect_eq(changes, 1, "the network does not use what was found");
+    cr_expect_eq(logged("is tuned: 7 layers, 2 shapes timed"), 1, "%s", log_text);
+}
