@@ -1,4 +1,5 @@
-/* The check of bottlenecks: each kernel against float64, and all of them against each other, bit for bit. */
+/* The check of bottlenecks and inverted residuals: each kernel against float64, and all that take a shape
+ * against each other, bit for bit. */
 #include "kernels/check/check_operators.h"
 
 #include "kernels/bottleneck.h"
@@ -11,7 +12,7 @@
 #define LAYERS CONVOY_BOTTLENECK_LAYERS
 #define BOUND  2e-3 /* results inside are rounded to fp16, which may go the other way than in float64 */
 #define MARK   5
-#define CASES  3        /* that a shape counts for: it is computed several times */
+#define CASES  1        /* that a shape counts for: it is computed several times */
 #define FEW    20000000 /* products: of these shapes marks are looked at, too */
 
 /* Written: sizes at which patches, boxes, chunks and clusters change. The last ones are resnet50's. */
@@ -23,6 +24,16 @@ static const struct {
                {1, 7, 17, 520, 128}, {1, 7, 7, 1032, 256}, {1, 7, 7, 136, 512}, {1, 7, 7, 2048, 512},
                {1, 8, 28, 512, 128}};
 #define WRITTEN ((int)(sizeof written / sizeof written[0]))
+
+/* Inverted residuals. The last ones are mobilenet_v2's, of fewer pixels. */
+static const struct {
+    int n, h, w, c, mid, k, side, stride;
+} inverted[] = {{1, 1, 1, 8, 64, 8, 3, 1},       {1, 8, 8, 16, 64, 16, 3, 1},
+                {3, 7, 7, 24, 72, 24, 3, 1},     {2, 9, 13, 40, 136, 40, 5, 1},
+                {1, 17, 15, 72, 200, 64, 3, 2},  {2, 16, 6, 12, 40, 96, 5, 2},
+                {1, 16, 17, 130, 8, 104, 3, 1},  {1, 8, 24, 24, 144, 32, 3, 2},
+                {1, 14, 14, 96, 576, 160, 3, 2}, {1, 7, 7, 160, 960, 320, 3, 1}};
+#define INVERTED ((int)(sizeof inverted / sizeof inverted[0]))
 
 static const int sides[] = {1, 3, 7, 8, 9, 12, 13, 14, 15, 16, 17};
 static const int channels[] = {8, 12, 16, 40, 64, 65, 72, 128, 136};
@@ -42,14 +53,25 @@ static int64_t pixels_of(const struct convoy_bottleneck_shape *s)
     return (int64_t)s->n * s->h * s->w;
 }
 
+static int64_t y_pixels_of(const struct convoy_bottleneck_shape *s)
+{
+    return (int64_t)s->n * s->oh * s->ow;
+}
+
 static int outputs_of(const struct convoy_bottleneck_shape *s, int layer)
 {
-    return layer == LAYERS - 1 ? s->c : s->mid;
+    return layer == LAYERS - 1 ? s->k : s->mid;
+}
+
+/* What one number of a layer's results is a sum of. */
+static int sums_of(const struct convoy_bottleneck_shape *s, int layer)
+{
+    return layer == 0 ? s->c : layer == 1 ? s->side * s->side * (s->depthwise ? 1 : s->mid) : s->mid;
 }
 
 static int64_t weights_of(const struct convoy_bottleneck_shape *s, int layer)
 {
-    return layer == 1 ? (int64_t)s->mid * s->mid * 9 : (int64_t)s->mid * s->c;
+    return (int64_t)outputs_of(s, layer) * sums_of(s, layer);
 }
 
 /* Any of the activations of kernels in 16 bits, most often one of those that networks have there. */
@@ -64,22 +86,64 @@ static struct convoy_unary any_act(struct convoy_check *check)
                                              : convoy_check_any_unary(check);
 }
 
-static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape *s)
+static void any_inverted(struct convoy_check *check, struct convoy_bottleneck_shape *s, int number)
+{
+    *s = (struct convoy_bottleneck_shape){.n = convoy_check_between(check, 1, 2),
+                                          .h = CONVOY_CHECK_PICK(check, sides),
+                                          .w = CONVOY_CHECK_PICK(check, sides),
+                                          .c = CONVOY_CHECK_PICK(check, channels),
+                                          .mid = 8 * convoy_check_between(check, 1, 25),
+                                          .side = 3 + 2 * convoy_check_between(check, 0, 1),
+                                          .stride = convoy_check_between(check, 1, 2)};
+    if (s->stride == 2 && s->c > 72) /* there is no room for all that such a patch reads */
+        s->c = 72;
+    s->k = convoy_check_between(check, 0, 1) ? s->c / 8 * 8 : 8 * convoy_check_between(check, 1, 21);
+    if (number < INVERTED)
+        *s = (struct convoy_bottleneck_shape){.n = inverted[number].n,
+                                              .h = inverted[number].h,
+                                              .w = inverted[number].w,
+                                              .c = inverted[number].c,
+                                              .mid = inverted[number].mid,
+                                              .k = inverted[number].k,
+                                              .side = inverted[number].side,
+                                              .stride = inverted[number].stride};
+    s->depthwise = true;
+    s->residual = s->stride == 1 && s->k == s->c && (number < INVERTED || convoy_check_between(check, 0, 1));
+    s->oh = (s->h - 1) / s->stride + 1;
+    s->ow = (s->w - 1) / s->stride + 1;
+}
+
+static void any_bottleneck(struct convoy_check *check, struct convoy_bottleneck_shape *s, int number)
 {
     *s = (struct convoy_bottleneck_shape){.n = convoy_check_between(check, 1, 2),
                                           .h = CONVOY_CHECK_PICK(check, sides),
                                           .w = CONVOY_CHECK_PICK(check, sides),
                                           .c = CONVOY_CHECK_PICK(check, channels),
                                           .mid = CONVOY_CHECK_PICK(check, channels)};
-    int number = check->cases / CASES;
     if (number < WRITTEN)
         *s = (struct convoy_bottleneck_shape){.n = written[number].n,
                                               .h = written[number].h,
                                               .w = written[number].w,
                                               .c = written[number].c,
                                               .mid = written[number].mid};
+    s->k = s->c;
+    s->side = 3;
+    s->stride = 1;
+    s->oh = s->h;
+    s->ow = s->w;
+    s->residual = true;
+}
+
+/* One of either kind, in turns. */
+static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape *s)
+{
+    int number = check->cases / CASES;
+    if (number % 2 == 1)
+        any_inverted(check, s, number / 2);
+    else
+        any_bottleneck(check, s, number / 2);
     s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
-    s->y_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
+    s->y_pixel = convoy_nhwc_channels(s->k) + 8 * convoy_check_between(check, 0, 2);
     for (int layer = 0; layer < LAYERS; layer++) {
         s->bias[layer] = number == 0 || convoy_check_between(check, 0, 3) > 0;
         s->act[layer] = any_act(check);
@@ -106,12 +170,11 @@ static void make(struct convoy_check *check, struct problem *problem)
     any_shape(check, s);
     problem->x = halves(check, pixels_of(s) * s->c, 2);
     for (int layer = 0; layer < LAYERS; layer++) {
-        int sums = layer == 0 ? s->c : layer == 1 ? 9 * s->mid : s->mid;
-        problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums));
+        problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums_of(s, layer)));
         /* What a row without an output makes of the others is not to be told. */
         for (int64_t i = 0; layer == 1 && is_pixel(s) && i < weights_of(s, layer); i++)
-            if (i % 9 != 4)
-                problem->weights[layer][i] = 60000;
+            if (i % (s->side * s->side) != s->side * s->side / 2)
+                problem->weights[layer][i] = 65000;
         problem->bias[layer] = halves(check, outputs_of(s, layer), 1);
         if (s->bias[layer])
             problem->bias_device[layer] =
@@ -131,33 +194,38 @@ static void make(struct convoy_check *check, struct problem *problem)
 
 /* ---- float64 ---- */
 
-/* from: h x w x c of an image. to: the same of the layer's outputs, rounded unless it is the last layer. */
+/* from: pixels of an image, channel by channel. to: the same of the layer's outputs, not rounded. */
 static void reference_layer(const struct problem *problem, int layer, const double *from, double *to)
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
+    bool depthwise = layer == 1 && s->depthwise;
     int c = layer == 0 ? s->c : s->mid;
     int k = outputs_of(s, layer);
-    int reach = layer == 1 ? 1 : 0;
-    int taps = layer == 1 ? 9 : 1;
-    double *tap_weights = convoy_check_memory((int64_t)taps * k * c, sizeof *tap_weights); /* tap after tap */
-    for (int64_t i = 0; i < (int64_t)k * c; i++)
+    int side = layer == 1 ? s->side : 1;
+    int stride = layer == 1 ? s->stride : 1;
+    int h = layer == 2 ? s->oh : s->h, w = layer == 2 ? s->ow : s->w;
+    int taps = side * side, sums = depthwise ? 1 : c;
+    double *tap_weights =
+        convoy_check_memory((int64_t)taps * k * sums, sizeof *tap_weights); /* tap after tap */
+    for (int64_t i = 0; i < (int64_t)k * sums; i++)
         for (int tap = 0; tap < taps; tap++)
-            tap_weights[tap * (int64_t)k * c + i] = (double)problem->weights[layer][i * taps + tap];
-    for (int y = 0; y < s->h; y++)
-        for (int x = 0; x < s->w; x++)
+            tap_weights[tap * (int64_t)k * sums + i] = (double)problem->weights[layer][i * taps + tap];
+    int oh = layer == 0 ? s->h : s->oh, ow = layer == 0 ? s->w : s->ow;
+    for (int y = 0; y < oh; y++)
+        for (int x = 0; x < ow; x++)
             for (int m = 0; m < k; m++) {
                 double sum = s->bias[layer] ? (double)problem->bias[layer][m] : 0;
                 for (int tap = 0; tap < taps; tap++) {
-                    int row = y + tap / 3 - reach;
-                    int column = x + tap % 3 - reach;
-                    if (row < 0 || row >= s->h || column < 0 || column >= s->w)
+                    int row = y * stride + tap / side - side / 2;
+                    int column = x * stride + tap % side - side / 2;
+                    if (row < 0 || row >= h || column < 0 || column >= w)
                         continue;
-                    const double *pixel = from + ((int64_t)row * s->w + column) * c;
-                    const double *of_map = tap_weights + ((int64_t)tap * k + m) * c;
-                    for (int i = 0; i < c; i++)
+                    const double *pixel = from + ((int64_t)row * w + column) * c + (depthwise ? m : 0);
+                    const double *of_map = tap_weights + ((int64_t)tap * k + m) * sums;
+                    for (int i = 0; i < sums; i++)
                         sum += pixel[i] * of_map[i];
                 }
-                to[((int64_t)y * s->w + x) * k + m] = sum;
+                to[((int64_t)y * ow + x) * k + m] = sum;
             }
     free(tap_weights);
 }
@@ -165,20 +233,20 @@ static void reference_layer(const struct problem *problem, int layer, const doub
 static double *reference(const struct problem *problem)
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
-    int64_t pixels = (int64_t)s->h * s->w;
-    double *want = convoy_check_memory(s->n * pixels * s->c, sizeof *want);
+    int64_t pixels = (int64_t)s->h * s->w, outputs = (int64_t)s->oh * s->ow;
+    double *want = convoy_check_memory(s->n * outputs * s->k, sizeof *want);
     double *inside[2] = {convoy_check_memory(pixels * s->mid, sizeof(double)),
-                         convoy_check_memory(pixels * s->mid, sizeof(double))};
+                         convoy_check_memory(outputs * s->mid, sizeof(double))};
     double *x = convoy_check_memory(pixels * s->c, sizeof *x);
     for (int n = 0; n < s->n; n++) {
-        double *y = want + n * pixels * s->c;
+        double *y = want + n * outputs * s->k;
         for (int64_t i = 0; i < pixels * s->c; i++)
             x[i] = (double)problem->x[n * pixels * s->c + i];
         for (int layer = 0; layer < LAYERS; layer++) {
             double *to = layer < 2 ? inside[layer] : y;
             reference_layer(problem, layer, layer == 0 ? x : inside[layer - 1], to);
-            for (int64_t i = 0; i < pixels * outputs_of(s, layer); i++) {
-                double sum = layer == 2 ? to[i] + x[i] : to[i];
+            for (int64_t i = 0; i < (layer == 0 ? pixels : outputs) * outputs_of(s, layer); i++) {
+                double sum = layer == 2 && s->residual ? to[i] + x[i] : to[i];
                 to[i] = convoy_check_apply_unary(s->act[layer], sum);
                 if (layer < 2)
                     to[i] = convoy_check_round(to[i], CONVOY_COMPUTE_FP16);
@@ -237,7 +305,7 @@ static bool marks_layers(struct problem *problem, const struct convoy_bottleneck
     struct convoy_bottleneck_shape *s = &problem->shape;
     const struct convoy_bottleneck_shape before = *s;
     const float large = 70000;
-    bool full = is_pixel(s) && s->mid == 64 && s->c % 256 == 0;
+    bool full = is_pixel(s) && !s->depthwise && s->mid == 64 && s->c % 256 == 0;
     bool right = true;
     for (int layer = 0; layer < LAYERS && s->n == 1; layer++) {
         uint32_t mark = 0;
@@ -292,7 +360,8 @@ static void fail(struct convoy_check *check, const struct problem *problem, cons
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
     check->failures++;
-    fprintf(stderr, "FAILED: %s n %d %dx%d c %d mid %d: %s\n", kernel, s->n, s->h, s->w, s->c, s->mid, what);
+    fprintf(stderr, "FAILED: %s n %d %dx%d c %d mid %d k %d %dx%d/%d: %s\n", kernel, s->n, s->h, s->w, s->c,
+            s->mid, s->k, s->side, s->side, s->stride, what);
 }
 
 /* One kernel; *first: the outputs of the first one, kept. */
@@ -302,14 +371,14 @@ static void check_kernel(struct convoy_check *check, struct problem *problem,
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
     int cases = check->cases;
-    size_t bytes = (size_t)(pixels_of(s) * s->y_pixel) * sizeof(convoy_fp16);
-    struct convoy_check_buffer half = convoy_check_buffer(pixels_of(s) * s->y_pixel / 2, 0);
-    struct convoy_check_buffer y = convoy_check_buffer(pixels_of(s) * s->c, 0);
+    size_t bytes = (size_t)(y_pixels_of(s) * s->y_pixel) * sizeof(convoy_fp16);
+    struct convoy_check_buffer half = convoy_check_buffer(y_pixels_of(s) * s->y_pixel / 2, 0);
+    struct convoy_check_buffer y = convoy_check_buffer(y_pixels_of(s) * s->k, 0);
     void *packed = convoy_check_memory((int64_t)kernel->packed_bytes(s), 1);
     const float *const weights[LAYERS] = {problem->weights[0], problem->weights[1], problem->weights[2]};
     kernel->pack(s, weights, packed);
     void *device = convoy_check_device_copy(packed, kernel->packed_bytes(s));
-    const struct convoy_nhwc_planes planes = {s->n, s->c, (int64_t)s->h * s->w, s->y_pixel, true, 0};
+    const struct convoy_nhwc_planes planes = {s->n, s->k, (int64_t)s->oh * s->ow, s->y_pixel, true, 0};
     cudaError_t launched = launch(problem, kernel, device, &half);
     convoy_fp16 *own = convoy_check_memory((int64_t)bytes, 1);
     if (launched == cudaSuccess)
@@ -317,11 +386,12 @@ static void check_kernel(struct convoy_check *check, struct problem *problem,
                                                 y.device, NULL);
     if (launched == cudaSuccess)
         launched = cudaMemcpy(own, half.device, bytes, cudaMemcpyDeviceToHost);
-    convoy_check_result(check, launched, &y, want, &half,
-                        "%s n %d %dx%d c %d mid %d, pixels of %lld and %lld, bias %d %d %d, act %d %d %d",
-                        kernel->name, s->n, s->h, s->w, s->c, s->mid, (long long)s->x_pixel,
-                        (long long)s->y_pixel, s->bias[0], s->bias[1], s->bias[2], (int)s->act[0].kind,
-                        (int)s->act[1].kind, (int)s->act[2].kind);
+    convoy_check_result(
+        check, launched, &y, want, &half,
+        "%s n %d %dx%d c %d mid %d k %d %dx%d/%d, pixels of %lld and %lld, bias %d %d %d, act %d %d %d",
+        kernel->name, s->n, s->h, s->w, s->c, s->mid, s->k, s->side, s->side, s->stride,
+        (long long)s->x_pixel, (long long)s->y_pixel, s->bias[0], s->bias[1], s->bias[2], (int)s->act[0].kind,
+        (int)s->act[1].kind, (int)s->act[2].kind);
     if (!marks_are(problem, -1, 0))
         fail(check, problem, kernel->name, "an image is marked, whose numbers fp16 holds");
     if (!has_few_products(s))
@@ -357,7 +427,7 @@ void convoy_check_bottleneck(struct convoy_check *check)
         if (kernels[i]->takes(&problem.shape))
             check_kernel(check, &problem, kernels[i], want, &first);
     if (first == NULL)
-        fail(check, &problem, "nhwc_bottleneck", "no kernel takes it");
+        fail(check, &problem, "bottleneck", "no kernel takes it");
     check->cases += CASES;
     free(first);
     free(want);

@@ -294,8 +294,8 @@ template <int MAPS> static bool neck_cluster_runs(int cluster)
 template <int MAPS, int BLOCKS> static bool neck_takes(const struct convoy_bottleneck_shape *s)
 {
     struct neck_job job = {};
-    if (s->n <= 0 || s->x_pixel % 8 != 0 || s->y_pixel % 8 != 0 || neck_patches(s) > INT32_MAX / 64 ||
-        !convoy_has_wgmma())
+    if (s->depthwise || s->n <= 0 || s->x_pixel % 8 != 0 || s->y_pixel % 8 != 0 ||
+        neck_patches(s) > INT32_MAX / 64 || !convoy_has_wgmma())
         return false;
     neck_count(s, MAPS, &job);
     bool fits =
@@ -311,8 +311,8 @@ template <int MAPS, int BLOCKS> static bool neck_takes(const struct convoy_bottl
 
 static const struct convoy_bottleneck_kernel necks[] = {NECK(16, 1), NECK(16, 2), NECK(32, 1), NECK(32, 2),
                                                         NECK(64, 1)};
-static const struct convoy_bottleneck_kernel *const list[] = {&necks[0], &necks[1], &necks[2], &necks[3],
-                                                              &necks[4]};
+static const struct convoy_bottleneck_kernel *const list[] = {&necks[0], &necks[1], &necks[2],
+                                                              &necks[3], &necks[4], &convoy_nhwc_inverted};
 
 const struct convoy_bottleneck_kernel *const *convoy_bottleneck_kernels(int *count)
 {

@@ -2,6 +2,7 @@
 #ifndef CONVOY_KERNELS_NHWC_COMMON_H
 #define CONVOY_KERNELS_NHWC_COMMON_H
 
+#include "kernels/bottleneck.h"
 #include "kernels/device/chip.h"
 #include "kernels/nhwc.h"
 
@@ -13,6 +14,7 @@
 #define CONVOY_NHWC_DEPTHWISE_KERNELS 5
 #define CONVOY_NHWC_STEM_KERNELS      9
 
+extern const struct convoy_bottleneck_kernel convoy_nhwc_inverted;
 extern const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS];

@@ -23,9 +23,8 @@ static int writer_of(const struct convoy_cuda_lowering *l, int tensor, int reade
     return -1;
 }
 
-/* Is the group a convolution of side x side that keeps the size of its images, and nothing more? */
-static bool keeps_size(const struct convoy_cuda_lowering *l, int index, int side,
-                       struct convoy_conv_shape *shape)
+/* Is the group a convolution of images, without a dilation, padded by half its side, and nothing more? */
+static bool is_plain(const struct convoy_cuda_lowering *l, int index, struct convoy_conv_shape *shape)
 {
     const struct convoy_cuda_group *group = &l->source->groups->groups[index];
     const struct convoy_node *node = &l->graph->nodes[group->anchor];
@@ -36,24 +35,29 @@ static bool keeps_size(const struct convoy_cuda_lowering *l, int index, int side
         !convoy_cuda_channels_first(l, group->output, dims) ||
         !convoy_cuda_conv_shape(l->source, group, l->plan->rows, shape))
         return false;
-    bool fits = shape->groups == 1 && shape->oh == shape->h && shape->ow == shape->w && shape->r == side &&
-                shape->s == side;
+    int stride = shape->stride[0];
+    bool fits = shape->r == shape->s && shape->stride[1] == stride &&
+                shape->oh == (shape->h - 1) / stride + 1 && shape->ow == (shape->w - 1) / stride + 1;
     for (int i = 0; i < 2; i++)
-        fits = fits && shape->stride[i] == 1 && shape->dilation[i] == 1 && shape->pad[i] == side / 2;
+        fits = fits && shape->dilation[i] == 1 && shape->pad[i] == shape->r / 2;
     return fits;
+}
+
+/* A convolution of all channels by all, that keeps the size of its images. */
+static bool is_dense(const struct convoy_conv_shape *shape, int side)
+{
+    return shape->groups == 1 && shape->r == side && shape->stride[0] == 1;
 }
 
 bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group,
                                  int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape)
 {
-    static const int sides[CONVOY_BOTTLENECK_LAYERS] = {1, 3, 1};
     const struct convoy_cuda_group *all = l->source->groups->groups;
     struct convoy_conv_shape layers[CONVOY_BOTTLENECK_LAYERS];
     *shape = (struct convoy_bottleneck_shape){0};
     for (int layer = CONVOY_BOTTLENECK_LAYERS - 1; layer >= 0; layer--) {
-        bool adds = layer == CONVOY_BOTTLENECK_LAYERS - 1;
-        if (group < 0 || (all[group].residual >= 0) != adds ||
-            !keeps_size(l, group, sides[layer], &layers[layer]))
+        if (group < 0 || (layer < CONVOY_BOTTLENECK_LAYERS - 1 && all[group].residual >= 0) ||
+            !is_plain(l, group, &layers[layer]))
             return false;
         groups[layer] = group;
         shape->bias[layer] = layers[layer].bias;
@@ -61,14 +65,27 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
         if (layer > 0)
             group = writer_of(l, l->graph->nodes[all[group].anchor].inputs[0], group);
     }
-    int x = l->graph->nodes[all[groups[0]].anchor].inputs[0];
+    const struct convoy_conv_shape *middle = &layers[1];
+    int x = l->graph->nodes[all[groups[0]].anchor].inputs[0], added = all[groups[2]].residual;
     shape->n = layers[0].n;
     shape->h = layers[0].h;
     shape->w = layers[0].w;
     shape->c = layers[0].c;
     shape->mid = layers[0].k;
-    shape->x_pixel = shape->y_pixel = convoy_nhwc_channels(shape->c);
-    return x == all[groups[2]].residual && layers[2].k == shape->c && layers[1].k == shape->mid;
+    shape->k = layers[2].k;
+    shape->side = middle->r;
+    shape->stride = middle->stride[0];
+    shape->oh = middle->oh;
+    shape->ow = middle->ow;
+    shape->residual = added >= 0;
+    shape->depthwise = middle->groups > 1;
+    shape->x_pixel = convoy_nhwc_channels(shape->c);
+    shape->y_pixel = convoy_nhwc_channels(shape->k);
+    if (!is_dense(&layers[0], 1) || !is_dense(&layers[2], 1) || middle->k != shape->mid ||
+        (added >= 0 && added != x))
+        return false;
+    return shape->depthwise ? middle->groups == shape->mid
+                            : is_dense(middle, 3) && added == x && shape->k == shape->c;
 }
 
 bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape)
@@ -83,9 +100,13 @@ bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape)
 
 void convoy_cuda_bottleneck_key(const struct convoy_bottleneck_shape *s, struct convoy_cuda_key *key)
 {
-    snprintf(key->text, sizeof(key->text), "bottleneck n%d x%dx%dx%d m%d b%d,%d,%d a%d,%d,%d", s->n, s->c,
-             s->h, s->w, s->mid, s->bias[0], s->bias[1], s->bias[2], (int)s->act[0].kind, (int)s->act[1].kind,
-             (int)s->act[2].kind);
+    char inverted[64] = "";
+    if (s->depthwise)
+        snprintf(inverted, sizeof(inverted), " k%d %dx%d/%d r%d", s->k, s->side, s->side, s->stride,
+                 s->residual);
+    snprintf(key->text, sizeof(key->text), "%s n%d x%dx%dx%d m%d%s b%d,%d,%d a%d,%d,%d",
+             s->depthwise ? "inverted" : "bottleneck", s->n, s->c, s->h, s->w, s->mid, inverted, s->bias[0],
+             s->bias[1], s->bias[2], (int)s->act[0].kind, (int)s->act[1].kind, (int)s->act[2].kind);
 }
 
 /* What is to run the shape: a kernel's name or CONVOY_CUDA_LAYERS; NULL: nothing says it. */
@@ -111,22 +132,22 @@ bool convoy_cuda_knows_bottleneck(const struct convoy_cuda_source *source,
 static struct convoy_conv_shape layer_of(const struct convoy_cuda_source *source,
                                          const struct convoy_bottleneck_shape *s, int layer)
 {
-    int side = layer == 1 ? 3 : 1;
+    int side = layer == 1 ? s->side : 1, stride = layer == 1 ? s->stride : 1;
     struct convoy_conv_shape shape = {.n = s->n,
                                       .c = layer == 0 ? s->c : s->mid,
-                                      .h = s->h,
-                                      .w = s->w,
-                                      .k = layer == 2 ? s->c : s->mid,
+                                      .h = layer == 2 ? s->oh : s->h,
+                                      .w = layer == 2 ? s->ow : s->w,
+                                      .k = layer == 2 ? s->k : s->mid,
                                       .r = side,
                                       .s = side,
-                                      .groups = 1,
-                                      .stride = {1, 1},
+                                      .groups = layer == 1 && s->depthwise ? s->mid : 1,
+                                      .stride = {stride, stride},
                                       .dilation = {1, 1},
                                       .pad = {side / 2, side / 2},
-                                      .oh = s->h,
-                                      .ow = s->w,
+                                      .oh = layer == 0 ? s->h : s->oh,
+                                      .ow = layer == 0 ? s->w : s->ow,
                                       .bias = s->bias[layer],
-                                      .residual = layer == 2,
+                                      .residual = layer == 2 && s->residual,
                                       .act = s->act[layer],
                                       .pool = 1,
                                       .compute_type = source->compute_type};
@@ -156,7 +177,7 @@ static const struct convoy_bottleneck_kernel *estimated(const struct convoy_cuda
 {
     int count;
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count), *best = NULL;
-    if (shape->n > FEW_IMAGES)
+    if (shape->n > FEW_IMAGES || shape->depthwise) /* what those take was not measured yet */
         return NULL;
     float least = LAYERS_TOGETHER * convoy_cuda_estimate_layers(source, shape);
     for (int i = 0; i < count; i++) {

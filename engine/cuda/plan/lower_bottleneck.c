@@ -84,6 +84,18 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
     return there;
 }
 
+/* What the first layer reads is read when the last one's turn has come: it stays until then. */
+static int keep_input(struct convoy_cuda_lowering *l, const struct convoy_cuda_bottleneck *bottleneck)
+{
+    int from = l->node->inputs[0], code = convoy_cuda_want_in_order(l, from);
+    if (code)
+        return code;
+    struct convoy_cuda_buffer *buffer = &l->buffers[l->nhwc_of[from].buffer];
+    if (buffer->last < bottleneck->groups[CONVOY_BOTTLENECK_LAYERS - 1])
+        buffer->last = bottleneck->groups[CONVOY_BOTTLENECK_LAYERS - 1];
+    return 0;
+}
+
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done)
 {
@@ -96,13 +108,11 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
         return 0;
     *done = true;
     if (layer + 1 < CONVOY_BOTTLENECK_LAYERS) /* computed with the last one */
-        return 0;
+        return layer == 0 ? keep_input(l, bottleneck) : 0;
     own.shape = bottleneck->shape;
     own.kernel = bottleneck->kernel;
     memcpy(own.groups, bottleneck->groups, sizeof(own.groups));
-    int code = convoy_cuda_want_in_order(l, group->residual);
-    if (code == 0)
-        code = convoy_cuda_reads_nhwc(l, group->residual, &x, &own.shape.x_pixel);
+    int code = convoy_cuda_reads_nhwc(l, node_of(l, bottleneck, 0)->inputs[0], &x, &own.shape.x_pixel);
     if (code == 0)
         code = convoy_cuda_writes_nhwc(l, group->output, &y, &own.shape.y_pixel);
     own.weights.where = CONVOY_CUDA_CONSTANT;

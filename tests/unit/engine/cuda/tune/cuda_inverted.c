@@ -1,0 +1,156 @@
+/* Which inverted residuals the CUDA backend finds in a network, and which way they run. On the emulated
+ * device. */
+#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
+
+#include "tests/unit/folder.h"
+
+#include "engine/base/file.h"
+
+#define NAME           "nhwc_inverted"
+#define TOLERANCE_FP16 1e-2
+
+static struct folder folder;
+
+static void make_folder(void)
+{
+    folder = folder_make();
+    by_largest = true;
+}
+
+static void remove_folder(void)
+{
+    close_backend();
+    folder_remove(&folder);
+}
+
+TestSuite(cuda_inverted, .init = make_folder, .fini = remove_folder, .timeout = 300);
+
+/* What is not as in an inverted residual of stride 1. */
+enum form {
+    PLAIN,
+    NO_SUM, /* one, too */
+    STRIDE,
+    FIVE,
+    NARROW,    /* fewer maps than channels */
+    WITH_BIAS, /* these are all */
+    OTHER_STRIDE,
+    OTHER_ADDED,
+    PAIRS, /* two channels in a group */
+    INNER_READ_TWICE,
+    INNER_IS_OUTPUT,
+    OTHER_PADDING,
+    SEVEN, /* a filter that no kernel has */
+    ODD,   /* maps that are no whole cells */
+    SQUEEZED,
+    FORMS
+};
+
+static int act(struct convoy_graph *graph, int x)
+{
+    return add_act(graph, x, CONVOY_CLIP, 0, 6);
+}
+
+static struct convoy_graph *network(enum form form)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    struct convoy_conv conv = CONV3;
+    int64_t side = form == FIVE    ? 5
+                   : form == SEVEN ? 7
+                                   : 3,
+            maps = form == NARROW ? 8
+                   : form == ODD  ? 12
+                                  : 16;
+    conv.groups = form == PAIRS ? 20 : 40;
+    conv.pad[0] = conv.pad[1] = conv.pad[2] = conv.pad[3] = side / 2;
+    if (form == STRIDE)
+        conv.stride[0] = conv.stride[1] = 2;
+    if (form == OTHER_STRIDE)
+        conv.stride[1] = 2;
+    if (form == OTHER_PADDING) { /* of as many outputs */
+        conv.pad[0] = 0;
+        conv.pad[2] = 2;
+    }
+    int x = act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+    int other = form == OTHER_ADDED ? act(graph, add_conv(graph, x, 16, 1, 1, CONV1, true)) : x;
+    int first = act(graph, add_conv(graph, x, 40, 1, 1, CONV1, form != WITH_BIAS));
+    int y = act(graph, add_conv(graph, first, 40, side, side, conv, form != WITH_BIAS));
+    if (form == SQUEEZED)
+        y = add_binary(graph, y,
+                       add_act(graph, add_conv(graph, add_global_average(graph, y), 40, 1, 1, CONV1, true),
+                               CONVOY_SIGMOID, 0, 0),
+                       CONVOY_MUL);
+    y = add_conv(graph, y, maps, 1, 1, CONV1, form != WITH_BIAS);
+    if (form == PLAIN || form == FIVE || form == OTHER_ADDED || form > PAIRS)
+        y = maps == 16 ? add_binary(graph, y, other, CONVOY_ADD) : y;
+    if (form == INNER_READ_TWICE)
+        add_output(graph, act(graph, add_conv(graph, first, 8, 1, 1, CONV1, true)));
+    if (form == INNER_IS_OUTPUT)
+        add_output(graph, first);
+    /* Where y lay over x, or x were overwritten before it is read, this would tell. */
+    y = act(graph, add_conv(graph, y, 24, 1, 1, CONV1, true));
+    add_output(graph, add_conv(graph, y, 5, 1, 1, CONV1, true));
+    return graph;
+}
+
+static uint64_t measurements; /* of the last visit */
+
+/* Loads the network for up to so many rows, tunes, checks answers; how many inverted residuals ran as a
+ * whole, then. */
+static int visit(enum form form, uint32_t max_batch, enum convoy_tuning tune, const char *cache_dir)
+{
+    random_state = 1;
+    struct convoy_graph *graph = network(form);
+    struct convoy_net_info info;
+    int count = 0;
+    open_tuning(tune, cache_dir);
+    uint64_t before = calls("cudaEventElapsedTime");
+    struct convoy_net *net = load_as(graph, max_batch, CONVOY_COMPUTE_FP16, &info);
+    tune_all();
+    measurements = calls("cudaEventElapsedTime") - before;
+    const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+    for (uint32_t i = 0; i < last->layer_count; i++)
+        count += strncmp(last->layers[i].kernel, NAME, strlen(NAME)) == 0;
+    for (uint32_t rows = 1; rows <= max_batch; rows++)
+        check_rows(graph, net, last, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    cr_expect_eq(last->precision, CONVOY_COMPUTE_FP16);
+    cr_expect_eq(last->weight_bytes, memory_now().weights);
+    unload_all(net, graph);
+    close_backend();
+    return count;
+}
+
+Test(cuda_inverted, what_is_one)
+{
+    setenv("CONVOY_BOTTLENECK", NAME, 1);
+    for (enum form form = PLAIN; form < FORMS; form++)
+        cr_expect_eq(visit(form, MAX_BATCH, CONVOY_TUNING_OFF, NULL), form <= WITH_BIAS ? 1 : 0, "form %d",
+                     (int)form);
+}
+
+Test(cuda_inverted, before_it_was_measured_layers_run)
+{
+    cr_expect_eq(visit(PLAIN, MAX_BATCH, CONVOY_TUNING_OFF, NULL), 0);
+}
+
+/* On a clock on which fewer launches are faster, and on one on which more are; each time it is remembered
+ * which way was the fastest. */
+Test(cuda_inverted, the_tuner_chooses)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        size_t length;
+        char *text;
+        struct convoy_error error;
+        setenv("CONVOY_EMULATED_CLOCK", whole ? "launches" : "kernels", 1);
+        cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_FORCE, folder.path), whole);
+        cr_assert_eq(
+            convoy_file_read(folder_path(&folder, "emulated-GPU-0.times"), 1 << 20, &text, &length, &error),
+            0, "%s", error.message);
+        cr_expect_not_null(strstr(text, whole ? "\t" NAME "\tinverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a"
+                                              : "\tlayers\tinverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a"),
+                           "%s", text);
+        free(text);
+        cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_OFF, folder.path), whole);
+        cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_ON, folder.path), whole);
+        cr_expect_eq(measurements, 0);
+    }
+}
