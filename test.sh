@@ -100,9 +100,9 @@ units() {
   local program suite
   for program in "${@:3}"; do
     if [ "$program" = engine_cuda_tune ]; then
-      for suite in cuda_tuner cuda_cache; do
+      while read -r suite; do
         unit works "$2/$program/$suite" "$1/tests/unit_$program" --filter "$suite/*"
-      done
+      done < <(sed -n 's/^TestSuite(\([a-z_]*\),.*/\1/p' tests/unit/engine/cuda/tune/*.c)
     else
       unit works "$2/$program" "$1/tests/unit_$program"
     fi
