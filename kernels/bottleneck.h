@@ -4,8 +4,9 @@
  *
  * each with a bias or without; the middle one is padded by side / 2. Either a bottleneck of a residual
  * network: side 3, stride 1, as many channels inside as outside, x added. Or an inverted residual
- * (MobileNetV2): the middle layer is depthwise, and x is added or not. What lies between the layers is
- * rounded to fp16 and never in device memory. The conventions are those of kernels.h and nhwc.h. */
+ * (MobileNetV2): the middle layer is depthwise, and x is added or not. Or its first two layers alone, where
+ * others come before the last one (EfficientNet). What lies between the layers is rounded to fp16 and never
+ * in device memory. The conventions are those of kernels.h and nhwc.h. */
 #ifndef CONVOY_KERNELS_BOTTLENECK_H
 #define CONVOY_KERNELS_BOTTLENECK_H
 
@@ -22,11 +23,18 @@ struct convoy_bottleneck_shape {
     int n, h, w;
     int c, mid;                  /* channels of x, and of y unless depthwise; of what lies between */
     bool depthwise, residual;    /* an inverted residual; which adds x */
-    int k, side, stride, oh, ow; /* of one: channels of y; of the depthwise layer; size of y */
+    int k, side, stride, oh, ow; /* of one: channels of y, 0: it ends behind the depthwise layer, with mid;
+                                    of the depthwise layer; size of y */
     int64_t x_pixel, y_pixel;    /* numbers from pixel to pixel */
     bool bias[CONVOY_BOTTLENECK_LAYERS];
     struct convoy_unary act[CONVOY_BOTTLENECK_LAYERS]; /* of CONVOY_UNARY_NHWC_KINDS */
 };
+
+/* How many layers a shape has. */
+static inline int convoy_bottleneck_layers(const struct convoy_bottleneck_shape *shape)
+{
+    return shape->depthwise && shape->k == 0 ? CONVOY_BOTTLENECK_LAYERS - 1 : CONVOY_BOTTLENECK_LAYERS;
+}
 
 /* All in device memory. y does not overlap x, which blocks read while others write y. */
 struct convoy_bottleneck_operands {

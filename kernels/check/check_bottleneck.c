@@ -25,14 +25,15 @@ static const struct {
                {1, 8, 28, 512, 128}};
 #define WRITTEN ((int)(sizeof written / sizeof written[0]))
 
-/* Inverted residuals. The last ones are mobilenet_v2's, of fewer pixels. */
+/* Inverted residuals; k 0: their first two layers. Some are mobilenet_v2's, of fewer pixels. */
 static const struct {
     int n, h, w, c, mid, k, side, stride;
-} inverted[] = {{1, 1, 1, 8, 64, 8, 3, 1},       {1, 8, 8, 16, 64, 16, 3, 1},
-                {3, 7, 7, 24, 72, 24, 3, 1},     {2, 9, 13, 40, 136, 40, 5, 1},
-                {1, 17, 15, 72, 200, 64, 3, 2},  {2, 16, 6, 12, 40, 96, 5, 2},
-                {1, 16, 17, 130, 8, 104, 3, 1},  {1, 8, 24, 24, 144, 32, 3, 2},
-                {1, 14, 14, 96, 576, 160, 3, 2}, {1, 7, 7, 160, 960, 320, 3, 1}};
+} inverted[] = {
+    {1, 1, 1, 8, 64, 8, 3, 1},      {1, 8, 8, 16, 64, 16, 3, 1},    {3, 7, 7, 24, 72, 24, 3, 1},
+    {2, 9, 13, 40, 136, 40, 5, 1},  {1, 17, 15, 72, 200, 64, 3, 2}, {2, 16, 6, 12, 40, 96, 5, 2},
+    {1, 16, 17, 130, 8, 104, 3, 1}, {1, 8, 24, 24, 144, 32, 3, 2},  {1, 14, 14, 96, 576, 160, 3, 2},
+    {1, 7, 7, 160, 960, 320, 3, 1}, {2, 14, 15, 80, 200, 0, 5, 1},  {1, 10, 17, 24, 72, 0, 3, 2},
+    {1, 1, 1, 16, 64, 0, 3, 1}};
 #define INVERTED ((int)(sizeof inverted / sizeof inverted[0]))
 
 static const int sides[] = {1, 3, 7, 8, 9, 12, 13, 14, 15, 16, 17};
@@ -61,6 +62,12 @@ static int64_t y_pixels_of(const struct convoy_bottleneck_shape *s)
 static int outputs_of(const struct convoy_bottleneck_shape *s, int layer)
 {
     return layer == LAYERS - 1 ? s->k : s->mid;
+}
+
+/* Of y. */
+static int maps_of(const struct convoy_bottleneck_shape *s)
+{
+    return outputs_of(s, convoy_bottleneck_layers(s) - 1);
 }
 
 /* What one number of a layer's results is a sum of. */
@@ -97,7 +104,7 @@ static void any_inverted(struct convoy_check *check, struct convoy_bottleneck_sh
                                           .stride = convoy_check_between(check, 1, 2)};
     if (s->stride == 2 && s->c > 72) /* there is no room for all that such a patch reads */
         s->c = 72;
-    s->k = convoy_check_between(check, 0, 1) ? s->c / 8 * 8 : 8 * convoy_check_between(check, 1, 21);
+    s->k = convoy_check_between(check, 0, 1) ? s->c / 8 * 8 : 8 * convoy_check_between(check, 0, 21);
     if (number < INVERTED)
         *s = (struct convoy_bottleneck_shape){.n = inverted[number].n,
                                               .h = inverted[number].h,
@@ -143,7 +150,7 @@ static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape
     else
         any_bottleneck(check, s, number / 2);
     s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
-    s->y_pixel = convoy_nhwc_channels(s->k) + 8 * convoy_check_between(check, 0, 2);
+    s->y_pixel = convoy_nhwc_channels(maps_of(s)) + 8 * convoy_check_between(check, 0, 2);
     for (int layer = 0; layer < LAYERS; layer++) {
         s->bias[layer] = number == 0 || convoy_check_between(check, 0, 3) > 0;
         s->act[layer] = any_act(check);
@@ -169,7 +176,7 @@ static void make(struct convoy_check *check, struct problem *problem)
     struct convoy_bottleneck_shape *s = &problem->shape;
     any_shape(check, s);
     problem->x = halves(check, pixels_of(s) * s->c, 2);
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++) {
         problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums_of(s, layer)));
         /* What a row without an output makes of the others is not to be told. */
         for (int64_t i = 0; layer == 1 && is_pixel(s) && i < weights_of(s, layer); i++)
@@ -234,21 +241,22 @@ static double *reference(const struct problem *problem)
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
     int64_t pixels = (int64_t)s->h * s->w, outputs = (int64_t)s->oh * s->ow;
-    double *want = convoy_check_memory(s->n * outputs * s->k, sizeof *want);
+    int layers = convoy_bottleneck_layers(s), maps = maps_of(s);
+    double *want = convoy_check_memory(s->n * outputs * maps, sizeof *want);
     double *inside[2] = {convoy_check_memory(pixels * s->mid, sizeof(double)),
                          convoy_check_memory(outputs * s->mid, sizeof(double))};
     double *x = convoy_check_memory(pixels * s->c, sizeof *x);
     for (int n = 0; n < s->n; n++) {
-        double *y = want + n * outputs * s->k;
+        double *y = want + n * outputs * maps;
         for (int64_t i = 0; i < pixels * s->c; i++)
             x[i] = (double)problem->x[n * pixels * s->c + i];
-        for (int layer = 0; layer < LAYERS; layer++) {
-            double *to = layer < 2 ? inside[layer] : y;
+        for (int layer = 0; layer < layers; layer++) {
+            double *to = layer + 1 < layers ? inside[layer] : y;
             reference_layer(problem, layer, layer == 0 ? x : inside[layer - 1], to);
             for (int64_t i = 0; i < (layer == 0 ? pixels : outputs) * outputs_of(s, layer); i++) {
                 double sum = layer == 2 && s->residual ? to[i] + x[i] : to[i];
                 to[i] = convoy_check_apply_unary(s->act[layer], sum);
-                if (layer < 2)
+                if (layer + 1 < layers)
                     to[i] = convoy_check_round(to[i], CONVOY_COMPUTE_FP16);
             }
         }
@@ -264,7 +272,7 @@ static double *reference(const struct problem *problem)
 static bool has_few_products(const struct convoy_bottleneck_shape *s)
 {
     int64_t all = 0;
-    for (int layer = 0; layer < LAYERS; layer++)
+    for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++)
         all += weights_of(s, layer);
     return all * pixels_of(s) <= FEW;
 }
@@ -307,7 +315,7 @@ static bool marks_layers(struct problem *problem, const struct convoy_bottleneck
     const float large = 70000;
     bool full = is_pixel(s) && !s->depthwise && s->mid == 64 && s->c % 256 == 0;
     bool right = true;
-    for (int layer = 0; layer < LAYERS && s->n == 1; layer++) {
+    for (int layer = 0; layer < convoy_bottleneck_layers(s) && s->n == 1; layer++) {
         uint32_t mark = 0;
         if (!s->bias[layer])
             continue;
@@ -373,12 +381,12 @@ static void check_kernel(struct convoy_check *check, struct problem *problem,
     int cases = check->cases;
     size_t bytes = (size_t)(y_pixels_of(s) * s->y_pixel) * sizeof(convoy_fp16);
     struct convoy_check_buffer half = convoy_check_buffer(y_pixels_of(s) * s->y_pixel / 2, 0);
-    struct convoy_check_buffer y = convoy_check_buffer(y_pixels_of(s) * s->k, 0);
+    struct convoy_check_buffer y = convoy_check_buffer(y_pixels_of(s) * maps_of(s), 0);
     void *packed = convoy_check_memory((int64_t)kernel->packed_bytes(s), 1);
     const float *const weights[LAYERS] = {problem->weights[0], problem->weights[1], problem->weights[2]};
     kernel->pack(s, weights, packed);
     void *device = convoy_check_device_copy(packed, kernel->packed_bytes(s));
-    const struct convoy_nhwc_planes planes = {s->n, s->k, (int64_t)s->oh * s->ow, s->y_pixel, true, 0};
+    const struct convoy_nhwc_planes planes = {s->n, maps_of(s), (int64_t)s->oh * s->ow, s->y_pixel, true, 0};
     cudaError_t launched = launch(problem, kernel, device, &half);
     convoy_fp16 *own = convoy_check_memory((int64_t)bytes, 1);
     if (launched == cudaSuccess)

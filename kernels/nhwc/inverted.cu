@@ -17,8 +17,10 @@
  * two patches read are computed twice: 100 for 64 outputs of 3 x 3, 289 for stride 2, which have four times
  * as many pixels behind them.
  *
+ * Where others come before the last layer (EfficientNet), the depthwise layer's results are stored instead.
+ *
  * Predicted, not measured: 900 cycles for 64 channels of a patch, two blocks on a multiprocessor, so 0.5 ms
- * for all 16 of mobilenet_v2 with 256 images on an H100, where it takes 3.65 ms as a whole layer by layer. */
+ * for all 16 of mobilenet_v2 with 256 images on an H100, of 3.65 ms that the network takes layer by layer. */
 #include "kernels/nhwc/bottleneck_job.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
 
@@ -34,7 +36,8 @@
 #define INV_SHARED_MAX (227 << 10)
 #define INV_PITCH      (INV_ROW_BYTES + 16) /* from pixel to pixel of the middle: 8 pixels in other banks */
 
-/* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer, of a warpgroup. */
+/* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer, of a warpgroup; 0: there is none, and
+ * the depthwise layer's results are stored. */
 template <int SIDE, int STRIDE, int NT> struct inv_tile {
     static constexpr int PAD = SIDE / 2, BOX = (INV_SIDE - 1) * STRIDE + SIDE, PIXELS = BOX * BOX;
     static constexpr int PIECES = (PIXELS + NHWC_PIECE - 1) / NHWC_PIECE;
@@ -64,16 +67,7 @@ struct inv_job {
 };
 
 struct inv_barriers {
-    uint64_t *first;
-
-    __device__ __forceinline__ uint64_t *x_full(void) const
-    {
-        return first;
-    }
-    __device__ __forceinline__ uint64_t *full(int stage) const
-    {
-        return first + 1 + stage;
-    }
+    uint64_t *x_full, *full; /* full: of each piece of weights */
 };
 
 struct inv_place {
@@ -111,9 +105,9 @@ static __device__ __forceinline__ void inv_ask(const struct inv_job &job, char *
                                                const struct inv_barriers &barriers, int chunk)
 {
     int slot = chunk % job.stages;
-    convoy_barrier_expect(barriers.full(slot), job.stage_bytes);
+    convoy_barrier_expect(barriers.full + slot, job.stage_bytes);
     convoy_copy_row(shared + job.ring + slot * job.stage_bytes,
-                    job.weights + (int64_t)chunk * job.stage_bytes, job.stage_bytes, barriers.full(slot));
+                    job.weights + (int64_t)chunk * job.stage_bytes, job.stage_bytes, barriers.full + slot);
 }
 
 /* The first weights, which do not depend on the kernel before this one, and x, which does; one thread. */
@@ -126,11 +120,11 @@ static __device__ __forceinline__ void inv_begin(const struct inv_job &job, char
     for (int chunk = 0; chunk < job.stages; chunk++)
         inv_ask(job, shared, barriers, chunk);
     convoy_wait_for_previous();
-    convoy_barrier_expect(barriers.x_full(), job.panels * TILE::PIXELS * INV_ROW_BYTES);
+    convoy_barrier_expect(barriers.x_full, job.panels * TILE::PIXELS * INV_ROW_BYTES);
     for (int panel = 0; panel < job.panels; panel++)
         convoy_copy_patch(shared + panel * TILE::PANEL_BYTES, &job.x, panel * INV_CHANNELS,
                           place.x * stride - TILE::PAD, place.y * stride - TILE::PAD, place.n,
-                          barriers.x_full());
+                          barriers.x_full);
     convoy_prefetch_map(&job.y);
 }
 
@@ -188,9 +182,9 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, cha
 
 /* The depthwise layer for two channels of a line of outputs. filter: 64 channels of each tap. */
 template <typename TILE, int SIDE, int STRIDE>
-static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, char *shared,
-                                                     const uint32_t *filter, const struct inv_place &place,
-                                                     int chunk)
+static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, const char *shared,
+                                                     char *results, const uint32_t *filter,
+                                                     const struct inv_place &place, int chunk)
 {
     int lane = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32;
     const float2 bias = inv_bias(job.bias[1], chunk * INV_CHANNELS + lane * 2, job.mid);
@@ -228,19 +222,18 @@ static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, 
 #pragma unroll
     for (int i = 0; i < INV_SIDE; i++) {
         bool wrong = false;
-        *inv_word_at(shared + job.depthwise, 0, line * INV_SIDE + i, lane * 2) =
-            inv_word(sum[i][0], sum[i][1], &wrong);
+        *inv_word_at(results, 0, line * INV_SIDE + i, lane * 2) = inv_word(sum[i][0], sum[i][1], &wrong);
         over |= wrong && place.x + i < job.ow;
     }
     inv_tell(job, 1, over && place.y + line < job.oh, place.n);
 }
 
 /* Adds 64 channels of the middle to the sums of a group's maps. */
-template <typename TILE, int NT>
-static __device__ __forceinline__ void inv_project(const struct inv_job &job, const char *shared,
-                                                   const char *weights, int group, float (&sum)[NT][4])
+template <int NT>
+static __device__ __forceinline__ void inv_project(const char *results, const char *weights, int group,
+                                                   float (&sum)[NT][4])
 {
-    uint64_t a = convoy_matrix_swizzled<INV_ROW_BYTES>(shared + job.depthwise);
+    uint64_t a = convoy_matrix_swizzled<INV_ROW_BYTES>(results);
     uint64_t b = convoy_matrix_swizzled<INV_ROW_BYTES>(weights + group * NT * 8 * INV_ROW_BYTES);
     convoy_wgmma_begin();
 #pragma unroll
@@ -307,7 +300,8 @@ static __global__ void __launch_bounds__(INV_THREADS, NT <= 6 ? 2 : 1)
 {
     using tile = inv_tile<SIDE, STRIDE, NT>;
     char *shared = nhwc_shared();
-    const struct inv_barriers barriers = {reinterpret_cast<uint64_t *>(shared + job.barriers)};
+    uint64_t *first = reinterpret_cast<uint64_t *>(shared + job.barriers);
+    const struct inv_barriers barriers = {first, first + 1};
     int line = (int)blockIdx.x / job.across, group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
     struct inv_place place;
     place.n = line / job.down;
@@ -315,34 +309,46 @@ static __global__ void __launch_bounds__(INV_THREADS, NT <= 6 ? 2 : 1)
     place.y = (line - place.n * job.down) * INV_SIDE;
     convoy_let_next_begin();
     if (threadIdx.x == 0) {
-        convoy_barrier_make(barriers.x_full(), 1);
+        convoy_barrier_make(barriers.x_full, 1);
         for (int i = 0; i < job.stages; i++)
-            convoy_barrier_make(barriers.full(i), 1);
+            convoy_barrier_make(barriers.full + i, 1);
     }
     __syncthreads();
     if (threadIdx.x == 0)
         inv_begin<tile>(job, shared, barriers, place, STRIDE);
     __syncwarp();
-    float sum[NT][4] = {};
+    float sum[NT > 0 ? NT : 1][4] = {};
     convoy_wait_for_previous(); /* x does not come earlier; and this thread writes what others read */
-    convoy_barrier_wait(barriers.x_full(), 0);
+    convoy_barrier_wait(barriers.x_full, 0);
     for (int chunk = 0; chunk < job.chunks; chunk++) {
         int slot = chunk % job.stages;
         const char *weights = shared + job.ring + slot * job.stage_bytes;
         const char *project = weights + job.panels * tile::EXPAND_BYTES;
-        convoy_barrier_wait(barriers.full(slot), chunk / job.stages % 2);
+        convoy_barrier_wait(barriers.full + slot, chunk / job.stages % 2);
         for (int piece = group; piece < tile::PIECES; piece += INV_GROUPS)
             inv_expand<tile>(job, shared, weights, place, STRIDE, chunk, piece);
-        __syncthreads(); /* and nothing reads the weights of the chunk before any more */
+        if (NT == 0 && threadIdx.x == 0)
+            convoy_store_wait<1>(); /* the results of two chunks before were read: their place is free */
+        __syncthreads();            /* and nothing reads the weights of the chunk before any more */
         if (threadIdx.x == 0 && chunk > 0 && chunk - 1 + job.stages < job.chunks)
             inv_ask(job, shared, barriers, chunk - 1 + job.stages);
-        inv_depthwise<tile, SIDE, STRIDE>(
-            job, shared, reinterpret_cast<const uint32_t *>(project + tile::PROJECT_BYTES), place, chunk);
+        char *results = shared + job.depthwise + (NT == 0 ? chunk % 2 * tile::RESULT_BYTES : 0);
+        inv_depthwise<tile, SIDE, STRIDE>(job, shared, results,
+                                          reinterpret_cast<const uint32_t *>(project + tile::PROJECT_BYTES),
+                                          place, chunk);
         convoy_wgmma_publish();
         __syncthreads();
-        inv_project<tile>(job, shared, project, group, sum);
+        if constexpr (NT > 0) {
+            inv_project(results, project, group, sum);
+        } else if (threadIdx.x == 0) {
+            convoy_store_patch(&job.y, results, chunk * INV_CHANNELS, place.x, place.y, place.n);
+            convoy_store_end();
+        }
     }
-    inv_finish<tile>(job, shared, place, group, sum);
+    if constexpr (NT > 0)
+        inv_finish<tile>(job, shared, place, group, sum);
+    else if (threadIdx.x == 0)
+        convoy_store_wait<0>(); /* shared memory stays until it was read */
 }
 
 /* ---- Launch ---- */
@@ -368,7 +374,7 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     int x = job->panels * tile::PANEL_BYTES;
     job->middle = x > results ? x : results;
     job->depthwise = job->middle + tile::MIDDLE_BYTES;
-    job->ring = job->depthwise + tile::RESULT_BYTES;
+    job->ring = job->depthwise + (NT == 0 ? 2 : 1) * tile::RESULT_BYTES;
     int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - job->ring) / job->stage_bytes;
     job->stages = room < job->chunks ? room : job->chunks;
     if (job->stages > INV_STAGES)
@@ -395,7 +401,8 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
     }
     const struct convoy_map_images x =
         nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
-    const struct convoy_map_images y = nhwc_plain_images(operands->y, s->n, s->oh, s->ow, s->k, s->y_pixel);
+    const struct convoy_map_images y =
+        nhwc_plain_images(operands->y, s->n, s->oh, s->ow, NT == 0 ? s->mid : s->k, s->y_pixel);
     cudaError_t error = convoy_map_patches(&job.x, &x, tile::BOX, tile::BOX);
     if (error == cudaSuccess)
         error = convoy_map_patches(&job.y, &y, INV_SIDE, INV_SIDE);
@@ -408,7 +415,8 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
 
 /* Calls FUNCTION<SIDE, STRIDE, NT>(...) of a shape: NT as its maps need. */
 #define INV_CALL_NT(FUNCTION, SIDE, STRIDE, s, ...)                                                          \
-    ((s)->k <= 32    ? FUNCTION<SIDE, STRIDE, 2>(__VA_ARGS__)                                                \
+    ((s)->k == 0     ? FUNCTION<SIDE, STRIDE, 0>(__VA_ARGS__)                                                \
+     : (s)->k <= 32  ? FUNCTION<SIDE, STRIDE, 2>(__VA_ARGS__)                                                \
      : (s)->k <= 96  ? FUNCTION<SIDE, STRIDE, 6>(__VA_ARGS__)                                                \
      : (s)->k <= 160 ? FUNCTION<SIDE, STRIDE, 10>(__VA_ARGS__)                                               \
                      : FUNCTION<SIDE, STRIDE, 20>(__VA_ARGS__))
@@ -477,7 +485,8 @@ static void inv_pack(const struct convoy_bottleneck_shape *s,
         int first = chunk * INV_CHANNELS;
         for (int panel = 0; panel < job.panels; panel++, to += INV_CHANNELS * INV_CHANNELS)
             neck_pack_chunk(weights[0], 1, 0, s->mid, s->c, first, panel * INV_CHANNELS, INV_CHANNELS, to);
-        neck_pack_chunk(weights[2], 1, 0, s->k, s->mid, 0, first, maps, to);
+        if (maps > 0)
+            neck_pack_chunk(weights[2], 1, 0, s->k, s->mid, 0, first, maps, to);
         to += (int64_t)maps * INV_CHANNELS;
         for (int tap = 0; tap < taps; tap++)
             for (int i = 0; i < INV_CHANNELS && first + i < s->mid; i++)

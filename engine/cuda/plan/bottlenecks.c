@@ -49,13 +49,13 @@ static bool is_dense(const struct convoy_conv_shape *shape, int side)
     return shape->groups == 1 && shape->r == side && shape->stride[0] == 1;
 }
 
-bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group,
+bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group, int count,
                                  int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape)
 {
     const struct convoy_cuda_group *all = l->source->groups->groups;
-    struct convoy_conv_shape layers[CONVOY_BOTTLENECK_LAYERS];
+    struct convoy_conv_shape layers[CONVOY_BOTTLENECK_LAYERS] = {{0}};
     *shape = (struct convoy_bottleneck_shape){0};
-    for (int layer = CONVOY_BOTTLENECK_LAYERS - 1; layer >= 0; layer--) {
+    for (int layer = count - 1; layer >= 0; layer--) {
         if (group < 0 || (layer < CONVOY_BOTTLENECK_LAYERS - 1 && all[group].residual >= 0) ||
             !is_plain(l, group, &layers[layer]))
             return false;
@@ -66,13 +66,15 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
             group = writer_of(l, l->graph->nodes[all[group].anchor].inputs[0], group);
     }
     const struct convoy_conv_shape *middle = &layers[1];
-    int x = l->graph->nodes[all[groups[0]].anchor].inputs[0], added = all[groups[2]].residual;
+    const struct convoy_conv_shape *last = count == CONVOY_BOTTLENECK_LAYERS ? &layers[2] : NULL;
+    int x = l->graph->nodes[all[groups[0]].anchor].inputs[0];
+    int added = last != NULL ? all[groups[2]].residual : -1;
     shape->n = layers[0].n;
     shape->h = layers[0].h;
     shape->w = layers[0].w;
     shape->c = layers[0].c;
     shape->mid = layers[0].k;
-    shape->k = layers[2].k;
+    shape->k = last != NULL ? last->k : 0;
     shape->side = middle->r;
     shape->stride = middle->stride[0];
     shape->oh = middle->oh;
@@ -80,12 +82,12 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
     shape->residual = added >= 0;
     shape->depthwise = middle->groups > 1;
     shape->x_pixel = convoy_nhwc_channels(shape->c);
-    shape->y_pixel = convoy_nhwc_channels(shape->k);
-    if (!is_dense(&layers[0], 1) || !is_dense(&layers[2], 1) || middle->k != shape->mid ||
+    shape->y_pixel = convoy_nhwc_channels(last != NULL ? shape->k : shape->mid);
+    if (!is_dense(&layers[0], 1) || (last != NULL && !is_dense(last, 1)) || middle->k != shape->mid ||
         (added >= 0 && added != x))
         return false;
     return shape->depthwise ? middle->groups == shape->mid
-                            : is_dense(middle, 3) && added == x && shape->k == shape->c;
+                            : last != NULL && is_dense(middle, 3) && added == x && shape->k == shape->c;
 }
 
 bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape)
@@ -163,7 +165,7 @@ float convoy_cuda_estimate_layers(const struct convoy_cuda_source *source,
                                   const struct convoy_bottleneck_shape *shape)
 {
     float us = 0;
-    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
+    for (int layer = 0; layer < convoy_bottleneck_layers(shape); layer++) {
         const struct convoy_conv_shape conv = layer_of(source, shape, layer);
         const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(source->choices, &conv);
         us += kernel != NULL ? kernel->estimate_us(&conv) : 0;

@@ -7,9 +7,10 @@
 
 #include "engine/cuda/plan/lowering.h"
 
-/* Is `group`, an index, the last layer of a bottleneck of tensors in 16 bits? Then fills in the indices of
- * all three groups, and the shape, whose tensors have no other channels between them. */
-bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group,
+/* Is `group`, an index, the last of `count` layers of a bottleneck of tensors in 16 bits? 2: of the first two
+ * of an inverted residual. Then fills in the indices of all their groups, and the shape, whose tensors have
+ * no other channels between them. */
+bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group, int count,
                                  int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape);
 
 /* Does a kernel take the shape? */

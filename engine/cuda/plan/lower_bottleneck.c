@@ -7,13 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l)
+/* Notes the blocks of so many layers that a kernel takes, but for layers that were noted before. */
+static int find_blocks(struct convoy_cuda_lowering *l, int layers)
 {
     const struct convoy_cuda_source *source = l->source;
+    int before = l->plan->bottleneck_count;
     for (int i = 0; i < source->groups->count; i++) {
         struct convoy_cuda_bottleneck found = {0};
-        if (!convoy_cuda_find_bottleneck(l, i, found.groups, &found.shape) ||
+        bool noted = false;
+        if (!convoy_cuda_find_bottleneck(l, i, layers, found.groups, &found.shape) ||
             !convoy_cuda_takes_bottleneck(&found.shape))
+            continue;
+        for (int k = 0; k < before; k++)
+            noted = noted || l->plan->bottlenecks[k].groups[0] == found.groups[0];
+        if (noted)
             continue;
         found.kernel = convoy_cuda_choose_bottleneck(source, &found.shape);
         if (convoy_cuda_plan_note(l->plan, &found) != 0)
@@ -23,13 +30,20 @@ int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l)
     return 0;
 }
 
+int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l)
+{
+    int failed = find_blocks(l, CONVOY_BOTTLENECK_LAYERS);
+    return failed ? failed : find_blocks(l, CONVOY_BOTTLENECK_LAYERS - 1);
+}
+
 /* Is the group a layer of a bottleneck that a kernel computes? *layer: which. */
 static const struct convoy_cuda_bottleneck *bottleneck_of(const struct convoy_cuda_lowering *l, int group,
                                                           int *layer)
 {
     for (int i = 0; i < l->plan->bottleneck_count; i++) {
         const struct convoy_cuda_bottleneck *bottleneck = &l->plan->bottlenecks[i];
-        for (*layer = 0; bottleneck->kernel != NULL && *layer < CONVOY_BOTTLENECK_LAYERS; ++*layer)
+        for (*layer = 0; bottleneck->kernel != NULL && *layer < convoy_bottleneck_layers(&bottleneck->shape);
+             ++*layer)
             if (bottleneck->groups[*layer] == group)
                 return bottleneck;
     }
@@ -64,7 +78,7 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
     /* Several kernels read the same form. */
     void (*form)(const struct convoy_bottleneck_shape *, const float *const[], void *) = kernel->pack;
     uint64_t key = convoy_hash(0, &form, sizeof(form));
-    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
+    for (int layer = 0; layer < convoy_bottleneck_layers(&bottleneck->shape); layer++) {
         int tensor = node_of(l, bottleneck, layer)->inputs[1];
         packing.weights[layer] = l->graph->tensors[tensor].data;
         key = convoy_hash(key, &tensor, sizeof(tensor));
@@ -91,8 +105,9 @@ static int keep_input(struct convoy_cuda_lowering *l, const struct convoy_cuda_b
     if (code)
         return code;
     struct convoy_cuda_buffer *buffer = &l->buffers[l->nhwc_of[from].buffer];
-    if (buffer->last < bottleneck->groups[CONVOY_BOTTLENECK_LAYERS - 1])
-        buffer->last = bottleneck->groups[CONVOY_BOTTLENECK_LAYERS - 1];
+    int last = bottleneck->groups[convoy_bottleneck_layers(&bottleneck->shape) - 1];
+    if (buffer->last < last)
+        buffer->last = last;
     return 0;
 }
 
@@ -107,7 +122,7 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
     if (bottleneck == NULL)
         return 0;
     *done = true;
-    if (layer + 1 < CONVOY_BOTTLENECK_LAYERS) /* computed with the last one */
+    if (layer + 1 < convoy_bottleneck_layers(&bottleneck->shape)) /* computed with the last one */
         return layer == 0 ? keep_input(l, bottleneck) : 0;
     own.shape = bottleneck->shape;
     own.kernel = bottleneck->kernel;
@@ -118,7 +133,7 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
     own.weights.where = CONVOY_CUDA_CONSTANT;
     if (code == 0)
         own.weights.constant = packed_weights(l, bottleneck, &code);
-    for (int i = 0; i < CONVOY_BOTTLENECK_LAYERS && code == 0; i++)
+    for (int i = 0; i < convoy_bottleneck_layers(&own.shape) && code == 0; i++)
         if (own.shape.bias[i])
             code = convoy_cuda_reads(l, node_of(l, bottleneck, i)->inputs[2], &own.bias[i]);
     if (code == 0)

@@ -356,7 +356,7 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
 const char *convoy_cuda_plan_covers(const struct convoy_cuda_plan *plan, int group)
 {
     for (int i = 0; i < plan->bottleneck_count; i++)
-        for (int layer = 0; layer + 1 < CONVOY_BOTTLENECK_LAYERS; layer++)
+        for (int layer = 0; layer + 1 < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); layer++)
             if (plan->bottlenecks[i].kernel != NULL && plan->bottlenecks[i].groups[layer] == group)
                 return plan->bottlenecks[i].kernel->name;
     return NULL;

@@ -81,7 +81,7 @@ struct convoy_cuda_fused_step {
 struct convoy_cuda_bottleneck_step {
     struct convoy_bottleneck_shape shape;
     const struct convoy_bottleneck_kernel *kernel;
-    int groups[CONVOY_BOTTLENECK_LAYERS]; /* of its layers; the last one is the step's */
+    int groups[CONVOY_BOTTLENECK_LAYERS]; /* of the layers that it has; the last one is the step's */
     struct convoy_cuda_place weights, bias[CONVOY_BOTTLENECK_LAYERS];
 };
 
