@@ -158,6 +158,7 @@ static __device__ __forceinline__ void fused_wgmma(const struct fused_job &job, 
     if (!active) { /* goes along, because all warps leave each chunk */
         for (int done = 0; done < steps; done += STEPS, ring.turn++) {
             ring.wait(job, shared);
+            __syncwarp(); /* all lanes have looked before one says that the chunk was read */
             ring.leave(job, shared, ring.turn);
         }
         return;

@@ -13,10 +13,12 @@
  * 2,084 for 2,090 and 652 for 655. A branch takes memory. */
 #define ROWS_MAX 32
 
-#define STEPS_MAX 64 /* of a region: as many as bits of a set */
-#define NONE      (-1)
+#define STEPS_MAX  64          /* that are looked at together: as many as bits of a set */
+#define SIMPLE_MAX 8           /* of a region that has its branch though nothing was measured */
+#define BYTES_MAX  (64u << 20) /* of the buffers of a region with branches, which lie side by side */
+#define NONE       (-1)
 
-/* A set of steps of a region, counted from its first one. */
+/* A set of steps, counted from the first one that is looked at. */
 typedef uint64_t step_set;
 
 /* How a step uses a buffer. */
@@ -25,9 +27,11 @@ struct use {
     bool writes, part; /* part: of the buffer, beside others that begin elsewhere, and nothing else */
 };
 
+/* `count` steps from step `first` on, and the region of them that begins with step `from` and ends before
+ * `end`. */
 struct region {
     const struct convoy_cuda_plan *plan;
-    int first, count;
+    int first, count, from, end;
     int uses[STEPS_MAX];
     struct use use[STEPS_MAX][CONVOY_CUDA_PLACES];
     step_set direct[STEPS_MAX]; /* that it waits for itself: not those that others of them have waited for */
@@ -42,6 +46,18 @@ struct region {
 static step_set set_of(int step)
 {
     return (step_set)1 << step;
+}
+
+/* All steps before that one. */
+static step_set until(int step)
+{
+    return step < STEPS_MAX ? set_of(step) - 1 : ~(step_set)0;
+}
+
+/* What a step waits for in its region. */
+static step_set waits_for(const struct region *r, int step)
+{
+    return r->direct[step] & ~until(r->from);
 }
 
 /* ---- What waits for what ---- */
@@ -103,33 +119,49 @@ static void find_order(struct region *r)
     for (int i = 0; i < r->count; i++) {
         find_uses(r, i);
         r->direct[i] = r->before[i] = 0;
-        r->us[i] = estimate_us(&r->plan->steps[r->first + i]);
-        r->heir[i] = NONE;
         for (int k = i - 1; k >= 0; k--) /* the later ones may have waited for the earlier ones */
             if ((r->before[i] & set_of(k)) == 0 && must_wait(r, i, k)) {
                 r->direct[i] |= set_of(k);
                 r->before[i] |= set_of(k) | r->before[k];
             }
     }
-    for (int i = r->count - 1; i >= 0; i--) {
-        if (r->heir[i] != NONE)
-            r->us[i] += r->us[r->heir[i]];
-        for (int k = 0; k < i; k++)
-            if (r->direct[i] & set_of(k)) {
-                if (r->heir[k] == NONE || r->us[i] >= r->us[r->heir[k]])
-                    r->heir[k] = i;
-            }
+}
+
+/* The steps with which regions end: all behind one of them wait for it and for all before it. */
+static step_set find_ends(const struct region *r)
+{
+    step_set ends = 0, all_wait_for = ~(step_set)0;
+    for (int i = r->count - 1; i > 0; i--) {
+        all_wait_for &= r->before[i];
+        if ((until(i) & ~all_wait_for) == 0)
+            ends |= set_of(i - 1);
     }
+    return ends;
 }
 
 /* ---- Lanes ---- */
 
+static void find_chains(struct region *r)
+{
+    for (int i = r->from; i < r->end; i++) {
+        r->us[i] = estimate_us(&r->plan->steps[r->first + i]);
+        r->heir[i] = NONE;
+    }
+    for (int i = r->end - 1; i >= r->from; i--) {
+        if (r->heir[i] != NONE)
+            r->us[i] += r->us[r->heir[i]];
+        for (int k = r->from; k < i; k++)
+            if ((r->direct[i] & set_of(k)) != 0 && (r->heir[k] == NONE || r->us[i] >= r->us[r->heir[k]]))
+                r->heir[k] = i;
+    }
+}
+
 /* The longest chain goes on where the region before it ended. */
 static int longest_chain(const struct region *r)
 {
-    int longest = 0;
-    for (int i = 1; i < r->count; i++)
-        if (r->direct[i] == 0 && r->us[i] > r->us[longest])
+    int longest = r->from;
+    for (int i = r->from; i < r->end; i++)
+        if (waits_for(r, i) == 0 && r->us[i] > r->us[longest])
             longest = i;
     return longest;
 }
@@ -156,11 +188,12 @@ static int choose_lane(const struct region *r, int step, int longest)
 
 static void give_lanes(struct region *r)
 {
+    find_chains(r);
     int longest = longest_chain(r);
     r->lanes = 0;
     for (int lane = 0; lane < CONVOY_CUDA_LANES; lane++)
         r->tail[lane] = NONE;
-    for (int i = 0; i < r->count; i++) {
+    for (int i = r->from; i < r->end; i++) {
         int lane = choose_lane(r, i, longest);
         r->lane[i] = lane;
         r->tail[lane] = i;
@@ -169,11 +202,11 @@ static void give_lanes(struct region *r)
         r->lanes += r->tail[lane] != NONE;
 }
 
-/* One convolution beside a chain. */
+/* One convolution beside a short chain. */
 static bool is_simple(const struct region *r)
 {
-    int beside = 0;
-    for (int i = 0; i < r->count; i++) {
+    int beside = r->end - r->from > SIMPLE_MAX ? 2 : 0;
+    for (int i = r->from; i < r->end; i++) {
         if (r->lane[i] != 0 && r->plan->steps[r->first + i].kind != CONVOY_CUDA_CONV)
             return false;
         beside += r->lane[i] != 0;
@@ -183,21 +216,40 @@ static bool is_simple(const struct region *r)
 
 /* ---- What is done about it ---- */
 
-/* Equal for plans with equal steps, whichever kernels run them. */
-static void name_choice(struct convoy_cuda_plan *plan)
+/* Names the choice: equal for plans with equal steps that read each other's results in the same way,
+ * whichever kernels run them. 0 or -ENOMEM. */
+static int name_choice(struct convoy_cuda_lowering *l)
 {
+    struct convoy_cuda_plan *plan = l->plan;
+    /* Buffers in the order in which they are met; what kernels need besides is not counted. */
+    int *number = calloc((size_t)l->buffer_count + 1, sizeof(number[0])), met = 0;
     uint64_t hash = 0;
+    if (number == NULL)
+        return convoy_fail(l->error, -ENOMEM, "no memory to name %d steps", plan->step_count);
     for (int i = 0; i < plan->step_count; i++) {
-        const struct convoy_cuda_step *step = &plan->steps[i];
+        struct convoy_cuda_step *step = &plan->steps[i];
+        struct convoy_cuda_place *places[CONVOY_CUDA_PLACES];
         struct convoy_cuda_key shape = {{0}};
+        int writes, count = convoy_cuda_step_places(step, places, &writes);
         if (step->kind == CONVOY_CUDA_CONV)
             convoy_cuda_conv_key(&step->conv.shape, &shape);
-        const int own[] = {(int)step->kind, step->group};
-        hash = convoy_hash(hash, own, sizeof(own));
+        else if (step->kind == CONVOY_CUDA_GEMM)
+            convoy_cuda_gemm_key(&step->gemm.shape, &shape);
         hash = convoy_hash(hash, shape.text, strlen(shape.text));
+        for (int k = 0; k < count; k++) {
+            size_t buffer = places[k]->offset >> CONVOY_CUDA_BUFFER_SHIFT;
+            if (places[k]->where != CONVOY_CUDA_WORKSPACE || (k > 0 && k < writes))
+                continue;
+            if (number[buffer] == 0)
+                number[buffer] = ++met;
+            const int own[] = {(int)step->kind, step->group, k, number[buffer]};
+            hash = convoy_hash(hash, own, sizeof(own));
+        }
     }
+    free(number);
     snprintf(plan->branches.text, sizeof(plan->branches.text), "branches %016llx s%d n%u",
              (unsigned long long)hash, plan->step_count, plan->rows);
+    return 0;
 }
 
 /* CONVOY_CUDA_BRANCHES or CONVOY_CUDA_LAYERS; NULL: there is no choice, or nothing says it. */
@@ -223,16 +275,53 @@ bool convoy_cuda_branches_chosen(const struct convoy_cuda_source *source, const 
     return way != NULL && strcmp(way, CONVOY_CUDA_BRANCHES) == 0;
 }
 
-/* May a region have branches? */
-static bool may_branch(struct convoy_cuda_lowering *l, const struct region *r)
+/* Calls `visit` for each buffer that a region uses, once. */
+static void visit_buffers(struct convoy_cuda_lowering *l, const struct region *r,
+                          void (*visit)(struct convoy_cuda_buffer *buffer, void *argument), void *argument)
+{
+    size_t seen[STEPS_MAX * CONVOY_CUDA_PLACES];
+    int count = 0;
+    for (int i = r->from; i < r->end; i++)
+        for (int k = 0; k < r->uses[i]; k++) {
+            size_t buffer = r->use[i][k].buffer;
+            int at = 0;
+            while (at < count && seen[at] != buffer)
+                at++;
+            if (buffer == 0 || at < count) /* 0: input or output rows */
+                continue;
+            seen[count++] = buffer;
+            visit(&l->buffers[buffer - 1], argument);
+        }
+}
+
+static void add_bytes(struct convoy_cuda_buffer *buffer, void *bytes)
+{
+    *(size_t *)bytes += buffer->bytes;
+}
+
+static void keep_buffer(struct convoy_cuda_buffer *buffer, void *groups)
+{
+    const int *first_last = groups;
+    if (buffer->first > first_last[0])
+        buffer->first = first_last[0];
+    if (buffer->last < first_last[1])
+        buffer->last = first_last[1];
+}
+
+/* May a region have branches? *failed: -ENOMEM. */
+static bool may_branch(struct convoy_cuda_lowering *l, const struct region *r, int *failed)
 {
     struct convoy_cuda_plan *plan = l->plan;
+    size_t bytes = 0;
     if (r->lanes == 1)
+        return false;
+    visit_buffers(l, r, add_bytes, &bytes);
+    if (bytes > BYTES_MAX)
         return false;
     if (is_simple(r))
         return true;
     if (plan->branches.text[0] == '\0')
-        name_choice(plan);
+        *failed = name_choice(l);
     plan->branched = convoy_cuda_branches_chosen(l->source, plan);
     return plan->branched;
 }
@@ -242,12 +331,12 @@ static bool may_branch(struct convoy_cuda_lowering *l, const struct region *r)
 static void write_lanes(const struct region *r, int ends[CONVOY_CUDA_LANES])
 {
     int own_ends[CONVOY_CUDA_LANES] = {0};
-    for (int i = 0; i < r->count; i++) {
+    for (int i = r->from; i < r->end; i++) {
         struct convoy_cuda_step *step = &r->plan->steps[r->first + i];
         step->lane = r->lane[i];
-        if (r->direct[i] == 0)
+        if (waits_for(r, i) == 0)
             memcpy(step->waits, ends, sizeof(step->waits));
-        for (int k = 0; k < i; k++)
+        for (int k = r->from; k < i; k++)
             if (r->direct[i] & set_of(k))
                 step->waits[r->lane[k]] = r->first + k + 1;
         step->waits[step->lane] = 0; /* follows anyway */
@@ -270,81 +359,52 @@ static void write_chain(const struct convoy_cuda_plan *plan, int first, int end,
     ends[0] = end;
 }
 
-static void keep_buffers(struct convoy_cuda_lowering *l, const struct region *r)
+/* The region r->from to r->end. A graph begins and ends on lane 0. */
+static int order_region(struct convoy_cuda_lowering *l, struct region *r, int ends[CONVOY_CUDA_LANES])
 {
-    int first = l->plan->steps[r->first].group, last = l->plan->steps[r->first + r->count - 1].group;
-    for (int i = 0; i < r->count; i++)
-        for (int k = 0; k < r->uses[i]; k++) {
-            if (r->use[i][k].buffer == 0) /* input or output rows */
-                continue;
-            struct convoy_cuda_buffer *buffer = &l->buffers[r->use[i][k].buffer - 1];
-            if (buffer->first > first)
-                buffer->first = first;
-            if (buffer->last < last)
-                buffer->last = last;
-        }
-}
-
-/* How many buffers are there before each group and still when it runs. */
-static int *count_across(const struct convoy_cuda_lowering *l)
-{
-    int groups = l->source->groups->count;
-    int *across = calloc((size_t)groups + 2, sizeof(across[0]));
-    for (int i = 0; across != NULL && i < l->buffer_count; i++) {
-        const struct convoy_cuda_buffer *buffer = &l->buffers[i];
-        across[buffer->first + 1]++;
-        across[(buffer->last < groups ? buffer->last : groups) + 1]--;
+    const struct convoy_cuda_plan *plan = l->plan;
+    int first = r->first + r->from, end = r->first + r->end, failed = 0;
+    r->lanes = 1;
+    if (first > 0 && end < plan->step_count && r->end - r->from > 1)
+        give_lanes(r);
+    if (may_branch(l, r, &failed)) {
+        int groups[] = {plan->steps[first].group, plan->steps[end - 1].group};
+        write_lanes(r, ends);
+        visit_buffers(l, r, keep_buffer, groups);
+    } else {
+        write_chain(plan, first, end, ends);
     }
-    for (int g = 1; across != NULL && g < groups + 2; g++)
-        across[g] += across[g - 1];
-    return across;
-}
-
-/* The step behind the region that begins with step `first`. The first and the last group are regions of their
- * own: a graph begins and ends on lane 0. */
-static int end_of_region(const struct convoy_cuda_plan *plan, const int *across, int first)
-{
-    int end = first + 1, cut = 0;
-    for (; end < plan->step_count && end - first <= STEPS_MAX; end++) {
-        int group = plan->steps[end].group;
-        if (group == plan->steps[end - 1].group)
-            continue;
-        if (first == 0 || across[group] <= 1 || group == plan->steps[plan->step_count - 1].group)
-            return end;
-        cut = end; /* a region that is too large ends somewhere */
-    }
-    return end == plan->step_count || cut == 0 ? end : cut;
+    return failed;
 }
 
 int convoy_cuda_find_branches(struct convoy_cuda_lowering *l)
 {
     struct convoy_cuda_plan *plan = l->plan;
-    int ends[CONVOY_CUDA_LANES] = {0};
+    int lane_ends[CONVOY_CUDA_LANES] = {0}, failed = 0;
     if (!l->nhwc || plan->rows > ROWS_MAX)
         return 0;
-    int *across = count_across(l);
     struct region *r = malloc(sizeof(*r));
-    int failed = across == NULL || r == NULL
-                     ? convoy_fail(l->error, -ENOMEM, "no memory to order %d steps", plan->step_count)
-                     : 0;
-    for (int first = 0, end; first < plan->step_count && !failed; first = end) {
-        end = end_of_region(plan, across, first);
+    if (r == NULL)
+        return convoy_fail(l->error, -ENOMEM, "no memory to order %d steps", plan->step_count);
+    for (int first = 0; first < plan->step_count && !failed; first += r->end) {
         r->plan = plan;
         r->first = first;
-        r->count = end - first;
-        r->lanes = 1;
-        if (first > 0 && end < plan->step_count && r->count > 2 && r->count <= STEPS_MAX) {
-            find_order(r);
-            give_lanes(r);
-        }
-        if (may_branch(l, r)) {
-            write_lanes(r, ends);
-            keep_buffers(l, r);
-        } else {
-            write_chain(plan, first, end, ends);
+        r->count = plan->step_count - first < STEPS_MAX ? plan->step_count - first : STEPS_MAX;
+        find_order(r);
+        step_set ends = find_ends(r);
+        /* What is behind the last end is looked at again, with what follows; a region that is too large ends
+         * somewhere. */
+        if (ends == 0 || first + r->count == plan->step_count)
+            ends |= set_of(r->count - 1);
+        r->end = 0;
+        for (int i = 0; i < r->count && !failed; i++) {
+            if ((ends & set_of(i)) == 0)
+                continue;
+            r->from = r->end;
+            r->end = i + 1;
+            failed = order_region(l, r, lane_ends);
         }
     }
-    free(across);
     free(r);
     return failed;
 }

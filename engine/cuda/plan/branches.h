@@ -1,11 +1,11 @@
 /* Branches: the steps of a plan that may run at the same time, found by what they read and write. A graph is
  * recorded on several lanes then, one stream each, which wait for each other where steps need it (plan.h).
  *
- * The steps are divided into regions, between which nothing but one tensor is there, so that all of a region
- * has run before the next one begins. Within a region a step waits for those whose results it reads, and for
- * those that read or write where it writes. All memory that a region uses is its own for as long as the
- * region runs, so what may run at the same time never shares a place. A region whose steps follow each other
- * stays as it is. */
+ * The steps are divided into regions. All behind the end of one wait for all that is before it; or it ends
+ * after 64 steps. All of it has run before the next one begins. Within a region a step waits for those whose
+ * results it reads, and for those that read or write where it writes. All memory that a region uses is its
+ * own for as long as the region runs, so what may run at the same time never shares a place. A region whose
+ * steps follow each other stays as it is. */
 #ifndef CONVOY_ENGINE_CUDA_BRANCHES_H
 #define CONVOY_ENGINE_CUDA_BRANCHES_H
 

@@ -125,6 +125,7 @@ static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *k
                 float us, struct convoy_error *error)
 {
     tuner->measured++;
+    tuner->fresh = false;
     if (convoy_cuda_kernel_choices_set(tuner->choices, key, best, us) != 0)
         return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
     return 0;

@@ -108,6 +108,46 @@ Test(cuda_branches, layers_that_follow_each_other_have_none)
     cr_expect_not(remembers("\tbranches "));
 }
 
+/* Layers that follow each other, the first of which is added to the last one, and between them twice, or not,
+ * a convolution beside two layers. */
+static struct convoy_graph *long_skip(bool beside)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 16, 16));
+    int first = conv(graph, graph->input, 16, true), y = first;
+    for (int i = 0; i < 20; i++) {
+        int x = y;
+        y = conv(graph, x, 16, true);
+        if (i % 10 == 5 && beside)
+            y = add_act(graph,
+                        add_binary(graph, add_conv(graph, y, 16, 3, 3, CONV3, true),
+                                   add_conv(graph, x, 16, 1, 1, CONV1, true), CONVOY_ADD),
+                        CONVOY_RELU, 0, 0);
+    }
+    add_output(graph, add_dense(graph, add_flatten(graph, add_binary(graph, y, first, CONVOY_ADD)), 5, true));
+    return graph;
+}
+
+/* One convolution beside others is a branch before anything was measured, and what such a branch keeps in
+ * memory is little, however far a tensor reaches over it. */
+Test(cuda_branches, a_tensor_that_reaches_far_is_no_hindrance)
+{
+    uint64_t workspace[2];
+    for (int beside = 0; beside < 2; beside++) {
+        struct convoy_graph *graph = long_skip(beside);
+        struct convoy_net_info info;
+        open_tuning(CONVOY_TUNING_OFF, NULL);
+        uint64_t streams = calls("cudaStreamCreateWithFlags");
+        struct convoy_net *net = load_as(graph, 1, CONVOY_COMPUTE_FP16, &info);
+        cr_expect_eq(calls("cudaStreamCreateWithFlags") > streams, beside);
+        workspace[beside] = memory_now().workspace;
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 1, TOLERANCE_FP16);
+        unload_all(net, graph);
+        close_backend();
+    }
+    cr_expect_lt(workspace[1], 2 * workspace[0], "%lu and %lu bytes", (unsigned long)workspace[0],
+                 (unsigned long)workspace[1]);
+}
+
 /* Kernel times from before there were branches: these alone are timed. */
 Test(cuda_branches, times_without_branches_are_kept)
 {
