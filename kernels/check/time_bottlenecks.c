@@ -12,9 +12,19 @@
 #define MOST_RUNS 100
 #define WARM_UP   3
 
-static const struct {
-    int side, c, mid;
-} sizes[] = {{56, 256, 64}, {28, 512, 128}, {14, 1024, 256}, {7, 2048, 512}};
+/* resnet50's, mobilenet_v2's but for those of other numbers alone, and two of efficientnet_b0's, which end
+ * behind the depthwise layer (k 0). */
+static const struct size {
+    int side, c, mid, k, filter, stride;
+    bool depthwise, residual;
+} sizes[] = {{56, 256, 64, 256, 3, 1, false, true},    {28, 512, 128, 512, 3, 1, false, true},
+             {14, 1024, 256, 1024, 3, 1, false, true}, {7, 2048, 512, 2048, 3, 1, false, true},
+             {112, 16, 96, 24, 3, 2, true, false},     {56, 24, 144, 24, 3, 1, true, true},
+             {56, 24, 144, 32, 3, 2, true, false},     {28, 32, 192, 32, 3, 1, true, true},
+             {28, 32, 192, 64, 3, 2, true, false},     {14, 64, 384, 64, 3, 1, true, true},
+             {14, 96, 576, 96, 3, 1, true, true},      {14, 96, 576, 160, 3, 2, true, false},
+             {7, 160, 960, 160, 3, 1, true, true},     {7, 160, 960, 320, 3, 1, true, false},
+             {56, 24, 144, 0, 5, 2, true, false},      {14, 112, 672, 0, 5, 1, true, false}};
 
 /* Device memory of one shape: x and what is made of it, weights for each of a chain. */
 struct memory {
@@ -93,7 +103,7 @@ struct layers {
     struct memory memory;
     struct convoy_conv_shape shapes[LAYERS];
     const struct convoy_conv_kernel *kernels[LAYERS];
-    int first, last; /* of those that are launched */
+    int count, first, last; /* of all; of those that are launched */
 };
 
 static cudaError_t launch_layers(const void *context, int which, cudaStream_t stream)
@@ -107,49 +117,52 @@ static cudaError_t launch_layers(const void *context, int which, cudaStream_t st
             .weights =
                 (const void *)((const char *)memory->weights[i] + (size_t)which * memory->weight_bytes[i]),
             .bias = memory->bias,
-            .residual = i == LAYERS - 1 ? memory->x : NULL,
-            .y = i < LAYERS - 1 ? memory->inside[i] : memory->y};
+            .residual = layers->shapes[i].residual ? memory->x : NULL,
+            .y = i + 1 < layers->count ? memory->inside[i] : memory->y};
         launched = layers->kernels[i]->launch(&layers->shapes[i], &operands, stream);
     }
     return launched;
 }
 
-static struct convoy_conv_shape shape_of(int n, int side, int c, int k, int filter, bool residual)
+/* Layer number `layer` as a convolution by itself. */
+static struct convoy_conv_shape shape_of(const struct convoy_bottleneck_shape *s, int layer)
 {
-    struct convoy_conv_shape shape = {.n = n,
-                                      .c = c,
-                                      .h = side,
-                                      .w = side,
-                                      .k = k,
+    int filter = layer == 1 ? s->side : 1;
+    int stride = layer == 1 ? s->stride : 1;
+    struct convoy_conv_shape shape = {.n = s->n,
+                                      .c = layer == 0 ? s->c : s->mid,
+                                      .h = layer == 2 ? s->oh : s->h,
+                                      .w = layer == 2 ? s->ow : s->w,
+                                      .k = layer == 2 ? s->k : s->mid,
                                       .r = filter,
                                       .s = filter,
-                                      .groups = 1,
-                                      .stride = {1, 1},
+                                      .groups = layer == 1 && s->depthwise ? s->mid : 1,
+                                      .stride = {stride, stride},
                                       .dilation = {1, 1},
                                       .pad = {filter / 2, filter / 2},
-                                      .oh = side,
-                                      .ow = side,
+                                      .oh = layer == 0 ? s->h : s->oh,
+                                      .ow = layer == 0 ? s->w : s->ow,
                                       .bias = true,
-                                      .residual = residual,
-                                      .act = {CONVOY_UNARY_RELU, 0, 0},
+                                      .residual = layer == 2 && s->residual,
+                                      .act = s->act[layer],
                                       .pool = 1,
                                       .compute_type = CONVOY_COMPUTE_FP16};
     shape.nhwc = (struct convoy_nhwc_layout){.on = true,
-                                             .pixel = c,
-                                             .row = (int64_t)c * side,
-                                             .image = (int64_t)c * side * side,
-                                             .y_pixel = k,
-                                             .residual_pixel = k};
+                                             .pixel = shape.c,
+                                             .row = (int64_t)shape.c * shape.w,
+                                             .image = (int64_t)shape.c * shape.w * shape.h,
+                                             .y_pixel = shape.k,
+                                             .residual_pixel = shape.k};
     return shape;
 }
 
-/* Finds the fastest kernel of each layer, by itself; returns the time of all three. */
+/* Finds the fastest kernel of each layer, by itself; returns the time of all. */
 static float time_layers(struct layers *layers, int runs)
 {
     int count;
     const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
     const struct chain chain = {launch_layers, layers};
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < layers->count; layer++) {
         const struct convoy_conv_kernel *best = NULL;
         float least = 0;
         float estimate = 0;
@@ -173,7 +186,7 @@ static float time_layers(struct layers *layers, int runs)
         printf("  %-24s %8.2f us, least estimate %.2f\n", best->name, (double)least, (double)estimate);
     }
     layers->first = 0;
-    layers->last = LAYERS - 1;
+    layers->last = layers->count - 1;
     return time_chain(&chain, runs);
 }
 
@@ -198,39 +211,55 @@ static cudaError_t launch_whole(const void *context, int which, cudaStream_t str
     return whole->kernel->launch(&whole->shape, &operands, stream);
 }
 
-static void time_size(int index, int n, int runs)
+static void time_size(const struct size *size, int n, int runs)
 {
-    int side = sizes[index].side;
-    int c = sizes[index].c;
-    int mid = sizes[index].mid;
-    size_t pixels = (size_t)n * (size_t)side * (size_t)side;
-    size_t most = 4 * ((size_t)c * (size_t)mid * 2 + (size_t)mid * (size_t)mid * 9) / 3;
-    struct memory memory = {.x = halves(pixels * (size_t)c * 2), .y = halves(pixels * (size_t)c * 2)};
+    struct convoy_bottleneck_shape shape = {.n = n,
+                                            .h = size->side,
+                                            .w = size->side,
+                                            .c = size->c,
+                                            .mid = size->mid,
+                                            .depthwise = size->depthwise,
+                                            .residual = size->residual,
+                                            .k = size->k,
+                                            .side = size->filter,
+                                            .stride = size->stride,
+                                            .oh = (size->side - 1) / size->stride + 1,
+                                            .ow = (size->side - 1) / size->stride + 1,
+                                            .x_pixel = size->c,
+                                            .y_pixel = size->k > 0 ? size->k : size->mid};
+    for (int layer = 0; layer < LAYERS; layer++) {
+        shape.bias[layer] = true;
+        shape.act[layer].kind = layer == 2 && shape.depthwise ? CONVOY_UNARY_NONE : CONVOY_UNARY_RELU;
+    }
+    struct layers layers = {.count = convoy_bottleneck_layers(&shape)};
+    size_t pixels = (size_t)n * (size_t)size->side * (size_t)size->side;
+    size_t taps = (size_t)size->filter * (size_t)size->filter * (size->depthwise ? 1 : (size_t)size->mid);
+    size_t most = 4 * (size_t)size->mid * ((size_t)size->c + (size_t)size->k + taps) / 3 + (1 << 16);
+    int widest = size->mid > size->c ? size->mid : size->c;
+    struct memory memory = {.x = halves(pixels * (size_t)size->c * 2),
+                            .y = halves(pixels * (size_t)widest * 2)};
     for (int i = 0; i < 2; i++)
-        memory.inside[i] = halves(pixels * (size_t)mid * 2);
-    float *zeros = convoy_check_memory(c, sizeof *zeros);
-    memory.bias = convoy_check_device_copy(zeros, (size_t)c * sizeof *zeros);
+        memory.inside[i] = halves(pixels * (size_t)size->mid * 2);
+    float *zeros = convoy_check_memory(widest, sizeof *zeros);
+    memory.bias = convoy_check_device_copy(zeros, (size_t)widest * sizeof *zeros);
     free(zeros);
     for (int i = 0; i < LAYERS; i++) {
-        memory.weight_bytes[i] = (most * 2 + 1023) / 1024 * 1024; /* of all three layers, filled up */
+        memory.weight_bytes[i] = (most * 2 + 1023) / 1024 * 1024; /* of all layers, filled up */
         memory.weights[i] = halves(CHAIN * memory.weight_bytes[i]);
     }
-    printf("%d images of %d x %d x %d, %d inside\n", n, c, side, side, mid);
-    struct layers layers = {.memory = memory};
-    layers.shapes[0] = shape_of(n, side, c, mid, 1, false);
-    layers.shapes[1] = shape_of(n, side, mid, mid, 3, false);
-    layers.shapes[2] = shape_of(n, side, mid, c, 1, true);
-    printf("  %-24s %8.2f us\n", "all three", (double)time_layers(&layers, runs));
+    printf("%d images of %d x %d x %d, %d inside", n, size->c, size->side, size->side, size->mid);
+    if (size->depthwise)
+        printf(", depthwise %d x %d/%d, %d maps", size->filter, size->filter, size->stride, size->k);
+    printf("\n");
+    layers.memory = memory;
+    for (int layer = 0; layer < layers.count; layer++)
+        layers.shapes[layer] = shape_of(&shape, layer);
+    float us = time_layers(&layers, runs);
+    printf("  %-24s %8.2f us\n", layers.count == 2 ? "both" : "all three", (double)us);
     int count;
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
     for (int i = 0; i < count; i++) {
-        struct whole whole = {memory,
-                              {.n = n, .h = side, .w = side, .c = c, .mid = mid, .x_pixel = c, .y_pixel = c},
-                              kernels[i]};
-        for (int layer = 0; layer < LAYERS; layer++) {
-            whole.shape.bias[layer] = true;
-            whole.shape.act[layer].kind = CONVOY_UNARY_RELU;
-        }
+        struct whole whole = {memory, shape, kernels[i]};
         const struct chain chain = {launch_whole, &whole};
         if (!kernels[i]->takes(&whole.shape))
             continue;
@@ -249,5 +278,5 @@ void time_bottlenecks(int runs, const int *batches, int batch_count)
 {
     for (int b = 0; b < batch_count; b++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-            time_size((int)i, batches[b], runs);
+            time_size(&sizes[i], batches[b], runs);
 }
