@@ -19,52 +19,12 @@
  *
  * Where others come before the last layer (EfficientNet), the depthwise layer's results are stored instead.
  *
- * Predicted, not measured: 900 cycles for 64 channels of a patch, two blocks on a multiprocessor, so 0.5 ms
+ * Predicted, not measured: 900 cycles for 64 channels of a patch, one after the other, so 0.5 ms
  * for all 16 of mobilenet_v2 with 256 images on an H100, of 3.65 ms that the network takes layer by layer. */
-#include "kernels/nhwc/bottleneck_job.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
+#include "kernels/nhwc/inverted_job.cuh"
 
 #include <string.h>
-
-#define INV_SIDE       8  /* outputs of a patch's side */
-#define INV_CHANNELS   64 /* of the middle, at a time */
-#define INV_ROW_BYTES  (INV_CHANNELS * 2)
-#define INV_GROUPS     2
-#define INV_THREADS    (INV_GROUPS * CONVOY_WARPGROUP)
-#define INV_STAGES     3   /* pieces of weights at a time: one is read, the others come */
-#define INV_BARRIERS   256 /* bytes */
-#define INV_SHARED_MAX (227 << 10)
-#define INV_PITCH      (INV_ROW_BYTES + 16) /* from pixel to pixel of the middle: 8 pixels in other banks */
-
-/* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer, of a warpgroup; 0: there is none, and
- * the depthwise layer's results are stored. */
-template <int SIDE, int STRIDE, int NT> struct inv_tile {
-    static constexpr int PAD = SIDE / 2, BOX = (INV_SIDE - 1) * STRIDE + SIDE, PIXELS = BOX * BOX;
-    static constexpr int PIECES = (PIXELS + NHWC_PIECE - 1) / NHWC_PIECE;
-    static constexpr int PANEL_BYTES = PIECES * NHWC_PIECE * INV_ROW_BYTES; /* of x: 64 channels */
-    static constexpr int MIDDLE_BYTES = (PIXELS * INV_PITCH + 1023) / 1024 * 1024;
-    static constexpr int RESULT_BYTES =
-        NHWC_PIECE * INV_ROW_BYTES; /* of the depthwise layer; of 64 outputs */
-    static constexpr int MAPS = INV_GROUPS * NT * 8;
-    /* Weights of 64 channels of the middle: panels of the first layer, then these. */
-    static constexpr int EXPAND_BYTES = INV_CHANNELS * INV_ROW_BYTES, PROJECT_BYTES = MAPS * INV_ROW_BYTES;
-    static constexpr int DEPTHWISE_BYTES = (SIDE * SIDE * INV_ROW_BYTES + 1023) / 1024 * 1024;
-};
-
-struct inv_job {
-    CUtensorMap x, y;
-    const char *weights;
-    const float *bias[CONVOY_BOTTLENECK_LAYERS];
-    int h, w, oh, ow, mid, k;
-    int down, across;   /* patches of an image */
-    int panels, chunks; /* of x; of the middle */
-    int stage_bytes, stages;
-    int middle, depthwise, ring, barriers, bytes; /* places in shared memory; x is at 0, results later */
-    bool residual;
-    struct convoy_unary act[CONVOY_BOTTLENECK_LAYERS];
-    uint32_t *overflow;
-    uint32_t marks[CONVOY_BOTTLENECK_LAYERS];
-};
 
 struct inv_barriers {
     uint64_t *x_full, *full; /* full: of each piece of weights */
@@ -353,6 +313,12 @@ static __global__ void __launch_bounds__(INV_THREADS, NT <= 6 ? 2 : 1)
 
 /* ---- Launch ---- */
 
+/* Of shared memory, with what it takes to begin on a multiple of 1024. */
+static inline int inv_bytes(const struct inv_job *job, int stages)
+{
+    return job->ring + stages * job->stage_bytes + INV_BARRIERS + 1024;
+}
+
 /* Everything that does not depend on operands. False: shared memory does not suffice. */
 template <int SIDE, int STRIDE, int NT>
 static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job *job)
@@ -379,9 +345,14 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     job->stages = room < job->chunks ? room : job->chunks;
     if (job->stages > INV_STAGES)
         job->stages = INV_STAGES;
+    /* One less where two blocks fit into a multiprocessor then. */
+    if (job->stages == INV_STAGES && inv_bytes(job, INV_STAGES) > INV_SHARED_HALF &&
+        inv_bytes(job, INV_STAGES - 1) <= INV_SHARED_HALF)
+        job->stages--;
     job->barriers = job->ring + job->stages * job->stage_bytes;
-    job->bytes = job->barriers + INV_BARRIERS + 1024; /* to begin on a multiple of 1024 */
-    return job->stages >= 2 || job->chunks == 1;      /* the next one is asked for while one is read */
+    job->bytes = inv_bytes(job, job->stages);
+    /* The next one is asked for while one is read. */
+    return job->stages >= (job->chunks < 2 ? job->chunks : 2);
 }
 
 template <int SIDE, int STRIDE, int NT>
@@ -442,7 +413,7 @@ static bool inv_takes(const struct convoy_bottleneck_shape *s)
            (int64_t)s->n * job.down * job.across <= INT32_MAX / 64;
 }
 
-/* Made up: what 64 channels of a patch take, and a start; two blocks on a multiprocessor. */
+/* Made up: what 64 channels of a patch take, and a start. */
 #define INV_START_CYCLES 6000.0
 #define INV_PIECE_CYCLES 150.0
 #define INV_TAP_CYCLES   60.0
@@ -455,7 +426,7 @@ static float inv_estimate(const struct convoy_bottleneck_shape *s)
     double pieces = (double)convoy_div_up(box * box, NHWC_PIECE);
     double chunk = INV_PIECE_CYCLES * pieces + INV_TAP_CYCLES * s->side * s->side;
     int64_t blocks = (int64_t)s->n * job.down * job.across;
-    int64_t turns = convoy_div_up(blocks, 2 * CONVOY_ESTIMATE_SMS);
+    int64_t turns = convoy_div_up(blocks, (job.bytes <= INV_SHARED_HALF ? 2 : 1) * CONVOY_ESTIMATE_SMS);
     return (float)((INV_START_CYCLES + chunk * job.chunks) * (double)turns / NHWC_CYCLES_PER_US);
 }
 

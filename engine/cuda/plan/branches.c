@@ -14,6 +14,7 @@
 #define ROWS_MAX 32
 
 #define STEPS_MAX  64          /* that are looked at together: as many as bits of a set */
+#define LOOK_AHEAD 16          /* steps behind an end that are to wait for it */
 #define SIMPLE_MAX 8           /* of a region that has its branch though nothing was measured */
 #define BYTES_MAX  (64u << 20) /* of the buffers of a region with branches, which lie side by side */
 #define NONE       (-1)
@@ -110,8 +111,16 @@ static bool must_wait(const struct region *r, int later, int earlier)
 /* A launch takes some 4 us, whatever it computes. */
 static float estimate_us(const struct convoy_cuda_step *step)
 {
-    const struct convoy_cuda_conv_step *conv = &step->conv;
-    return 4 + (step->kind == CONVOY_CUDA_CONV ? conv->kernel->estimate_us(&conv->shape) : 0);
+    switch (step->kind) {
+    case CONVOY_CUDA_CONV:
+        return 4 + step->conv.kernel->estimate_us(&step->conv.shape);
+    case CONVOY_CUDA_GEMM:
+        return 4 + step->gemm.kernel->estimate_us(&step->gemm.shape);
+    case CONVOY_CUDA_BOTTLENECK:
+        return 4 + step->bottleneck.kernel->estimate_us(&step->bottleneck.shape);
+    default:
+        return 4;
+    }
 }
 
 static void find_order(struct region *r)
@@ -392,8 +401,11 @@ int convoy_cuda_find_branches(struct convoy_cuda_lowering *l)
         r->count = plan->step_count - first < STEPS_MAX ? plan->step_count - first : STEPS_MAX;
         find_order(r);
         step_set ends = find_ends(r);
-        /* What is behind the last end is looked at again, with what follows; a region that is too large ends
-         * somewhere. */
+        /* What is behind the last end is looked at again, with what follows: so are ends that may be some
+         * only because others, which do not wait for them, were not looked at. A region that is too large
+         * ends somewhere. */
+        if (first + r->count < plan->step_count && (ends & until(STEPS_MAX - LOOK_AHEAD)) != 0)
+            ends &= until(STEPS_MAX - LOOK_AHEAD);
         if (ends == 0 || first + r->count == plan->step_count)
             ends |= set_of(r->count - 1);
         r->end = 0;

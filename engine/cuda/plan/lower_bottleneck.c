@@ -7,20 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Notes the blocks of so many layers that a kernel takes, but for layers that were noted before. */
+/* Is one of these layers in a block that was noted? The last layer of a block may be the first one of
+ * another.
+ */
+static bool shares_a_layer(const struct convoy_cuda_plan *plan, const int *groups, int layers)
+{
+    for (int i = 0; i < plan->bottleneck_count; i++)
+        for (int k = 0; k < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); k++)
+            for (int layer = 0; layer < layers; layer++)
+                if (plan->bottlenecks[i].groups[k] == groups[layer])
+                    return true;
+    return false;
+}
+
+/* Notes the blocks of so many layers that a kernel takes, but for those that share a layer with one before.
+ */
 static int find_blocks(struct convoy_cuda_lowering *l, int layers)
 {
     const struct convoy_cuda_source *source = l->source;
-    int before = l->plan->bottleneck_count;
     for (int i = 0; i < source->groups->count; i++) {
         struct convoy_cuda_bottleneck found = {0};
-        bool noted = false;
         if (!convoy_cuda_find_bottleneck(l, i, layers, found.groups, &found.shape) ||
-            !convoy_cuda_takes_bottleneck(&found.shape))
-            continue;
-        for (int k = 0; k < before; k++)
-            noted = noted || l->plan->bottlenecks[k].groups[0] == found.groups[0];
-        if (noted)
+            !convoy_cuda_takes_bottleneck(&found.shape) || shares_a_layer(l->plan, found.groups, layers))
             continue;
         found.kernel = convoy_cuda_choose_bottleneck(source, &found.shape);
         if (convoy_cuda_plan_note(l->plan, &found) != 0)

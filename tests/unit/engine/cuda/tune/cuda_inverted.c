@@ -130,6 +130,33 @@ Test(cuda_inverted, what_is_one)
                      "form %d", (int)form);
 }
 
+/* The last layer of one is the first layer of the next one, as in MobileNetV1: only one of the two runs as a
+ * whole. */
+Test(cuda_inverted, two_that_share_a_layer)
+{
+    setenv("CONVOY_BOTTLENECK", NAME, 1);
+    for (int64_t maps = 320; maps <= 328; maps += 8) { /* of more than 320 the first two layers are taken */
+        struct convoy_conv depthwise = CONV3;
+        struct convoy_net_info info;
+        struct convoy_graph *graph = new_graph(SHAPE(1, 16, 8, 9));
+        int x = act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+        for (int i = 0; i < 3; i++) {
+            int64_t channels = i == 0 ? 24 : i == 1 ? maps : 40;
+            x = act(graph, add_conv(graph, x, channels, 1, 1, CONV1, true));
+            depthwise.groups = channels;
+            if (i < 2)
+                x = act(graph, add_conv(graph, x, channels, 3, 3, depthwise, true));
+        }
+        add_output(graph, add_conv(graph, x, 5, 1, 1, CONV1, true));
+        open_tuning(CONVOY_TUNING_OFF, NULL);
+        struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+        for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+            check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+        unload_all(net, graph);
+        close_backend();
+    }
+}
+
 Test(cuda_inverted, before_it_was_measured_layers_run)
 {
     cr_expect_eq(visit(PLAIN, MAX_BATCH, CONVOY_TUNING_OFF, NULL), 0);
