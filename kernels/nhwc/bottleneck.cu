@@ -179,13 +179,7 @@ static cudaError_t neck_launch_pieces(const struct convoy_bottleneck_shape *s,
     struct neck_job job = {};
     if (!neck_describe<MAPS, BLOCKS, PIECES>(s, &job))
         return cudaErrorInvalidValue;
-    job.weights = static_cast<const char *>(operands->weights);
-    job.overflow = operands->overflow;
-    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
-        job.bias[layer] = s->bias[layer] ? operands->bias[layer] : nullptr;
-        job.act[layer] = s->act[layer];
-        job.marks[layer] = operands->marks[layer];
-    }
+    neck_take(*s, *operands, &job);
     const struct convoy_map_images x =
         nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
     const struct convoy_map_images y =

@@ -83,13 +83,6 @@ static __device__ __forceinline__ void neck_add_bias(const float *bias, float (&
     }
 }
 
-/* Two numbers as a word of fp16; *over: or one that it does not hold. */
-static __device__ __forceinline__ uint32_t neck_word(float low, float high, bool *over)
-{
-    *over |= nhwc_is_over(low) || nhwc_is_over(high);
-    return convoy_half2(low, high);
-}
-
 /* Where a lane's two maps of tile `cell` lie in row `row` of a matrix. */
 template <int ROW_BYTES>
 static __device__ __forceinline__ uint32_t *neck_word_at(char *matrix, int row, int cell)
@@ -132,7 +125,7 @@ static __device__ __forceinline__ void neck_put_first(const struct neck_job &job
         for (int j = 0; j < HALF; j++) {
             const float(&pair)[4] = values[i / 2 * HALF + j];
             bool wrong = false;
-            uint32_t word = neck_word(pair[i % 2 * 2], pair[i % 2 * 2 + 1], &wrong);
+            uint32_t word = nhwc_word(pair[i % 2 * 2], pair[i % 2 * 2 + 1], &wrong);
             over |= inside && wrong;
             *neck_word_at<TILE::ROW_BYTES>(slab, line * NECK_PITCH + column, group * HALF + j) =
                 inside ? word : 0;
@@ -164,7 +157,7 @@ static __device__ __forceinline__ void neck_put_second(const struct neck_job &jo
 #pragma unroll
         for (int j = 0; j < HALF; j++)
             *neck_word_at<TILE::ROW_BYTES>(slab, row, group * HALF + j) =
-                neck_word(values[j][half * 2], values[j][half * 2 + 1], &wrong);
+                nhwc_word(values[j][half * 2], values[j][half * 2 + 1], &wrong);
         over |= wrong && neck_is_output(job, place, row);
     }
     neck_tell(job, 1, over, place.n);
@@ -210,7 +203,7 @@ static __device__ __forceinline__ void neck_put_results(const struct neck_job &j
             int tile = group * TILE::OUT_NT + j;
             *neck_word_at<NECK_ROW_BYTES>(results + tile / 8 * NECK_PANEL_BYTES, line * job.side_x + column,
                                           tile % 8) =
-                neck_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
+                nhwc_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
         }
         over |= wrong && neck_is_output(job, place, row);
     }

@@ -79,6 +79,20 @@ struct neck_job {
     uint32_t marks[CONVOY_BOTTLENECK_LAYERS];
 };
 
+/* What a job, of this kernel or of inverted.cu, is given besides its tensors. */
+template <typename JOB>
+static inline void neck_take(const struct convoy_bottleneck_shape &s,
+                             const struct convoy_bottleneck_operands &operands, JOB *job)
+{
+    job->weights = static_cast<const char *>(operands.weights);
+    job->overflow = operands.overflow;
+    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
+        job->bias[layer] = s.bias[layer] ? operands.bias[layer] : nullptr;
+        job->act[layer] = s.act[layer];
+        job->marks[layer] = operands.marks[layer];
+    }
+}
+
 /* ---- Sizes ---- */
 
 /* Blocks of a cluster: a power of two. */

@@ -39,14 +39,7 @@ static __device__ __forceinline__ void inv_tell(const struct inv_job &job, int l
     nhwc_tell(convoy_overflow{job.overflow, job.marks[layer]}, over, n);
 }
 
-/* Two numbers as a word of fp16; *over: or one that it does not hold. */
-static __device__ __forceinline__ uint32_t inv_word(float low, float high, bool *over)
-{
-    *over |= nhwc_is_over(low) || nhwc_is_over(high);
-    return convoy_half2(low, high);
-}
-
-/* Where the two maps of a lane of tile `tile` lie in row `row` of panels of 64 maps. */
+/* Where map `map` and the next one lie in row `row` of panels of 64 maps. */
 static __device__ __forceinline__ uint32_t *inv_word_at(char *panels, int panel_bytes, int row, int map)
 {
     return reinterpret_cast<uint32_t *>(
@@ -132,7 +125,7 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, cha
 #pragma unroll
         for (int j = 0; j < INV_CHANNELS / 8; j++) {
             bool wrong = false;
-            uint32_t word = inv_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
+            uint32_t word = nhwc_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
             over |= inside && wrong;
             to[j * 4] = inside ? word : 0;
         }
@@ -182,7 +175,7 @@ static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, 
 #pragma unroll
     for (int i = 0; i < INV_SIDE; i++) {
         bool wrong = false;
-        *inv_word_at(results, 0, line * INV_SIDE + i, lane * 2) = inv_word(sum[i][0], sum[i][1], &wrong);
+        *inv_word_at(results, 0, line * INV_SIDE + i, lane * 2) = nhwc_word(sum[i][0], sum[i][1], &wrong);
         over |= wrong && place.x + i < job.ow;
     }
     inv_tell(job, 1, over && place.y + line < job.oh, place.n);
@@ -239,7 +232,7 @@ static __device__ __forceinline__ void inv_finish(const struct inv_job &job, cha
         for (int j = 0; j < NT; j++)
             if (first + j * 8 < job.k)
                 *inv_word_at(shared, TILE::RESULT_BYTES, output, first + j * 8) =
-                    inv_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
+                    nhwc_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
         over |= wrong && place.y + output / INV_SIDE < job.oh && place.x + output % INV_SIDE < job.ow;
     }
     inv_tell(job, 2, over, place.n);
@@ -363,13 +356,7 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
     struct inv_job job = {};
     if (!inv_describe<SIDE, STRIDE, NT>(s, &job))
         return cudaErrorInvalidValue;
-    job.weights = static_cast<const char *>(operands->weights);
-    job.overflow = operands->overflow;
-    for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
-        job.bias[layer] = s->bias[layer] ? operands->bias[layer] : nullptr;
-        job.act[layer] = s->act[layer];
-        job.marks[layer] = operands->marks[layer];
-    }
+    neck_take(*s, *operands, &job);
     const struct convoy_map_images x =
         nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
     const struct convoy_map_images y =

@@ -57,7 +57,7 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
     *shape = (struct convoy_bottleneck_shape){0};
     for (int layer = count - 1; layer >= 0; layer--) {
         if (group < 0 || (layer < CONVOY_BOTTLENECK_LAYERS - 1 && all[group].residual >= 0) ||
-            !is_plain(l, group, &layers[layer]))
+            !is_plain(l, group, &layers[layer]) || (layer != 1 && !is_dense(&layers[layer], 1)))
             return false;
         groups[layer] = group;
         shape->bias[layer] = layers[layer].bias;
@@ -83,8 +83,7 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
     shape->depthwise = middle->groups > 1;
     shape->x_pixel = convoy_nhwc_channels(shape->c);
     shape->y_pixel = convoy_nhwc_channels(last != NULL ? shape->k : shape->mid);
-    if (!is_dense(&layers[0], 1) || (last != NULL && !is_dense(last, 1)) || middle->k != shape->mid ||
-        (added >= 0 && added != x))
+    if (middle->k != shape->mid || (added >= 0 && added != x))
         return false;
     return shape->depthwise ? middle->groups == shape->mid
                             : last != NULL && is_dense(middle, 3) && added == x && shape->k == shape->c;

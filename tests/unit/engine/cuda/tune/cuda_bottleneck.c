@@ -1,30 +1,11 @@
 /* Which bottlenecks the CUDA backend finds in a network, and which way they run: by estimate, by what the
  * tuner measured, by what is remembered, by what the environment says. On the emulated device. */
-#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
-
-#include "tests/unit/folder.h"
-
-#include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "tests/unit/engine/cuda/tune/cuda_times.h"
 
 #include <inttypes.h>
 
-#define NAME           "nhwc_bottleneck:"
-#define TOLERANCE_FP16 1e-2
-
-static struct folder folder;
-
-static void make_folder(void)
-{
-    folder = folder_make();
-    by_largest = true;
-}
-
-static void remove_folder(void)
-{
-    close_backend();
-    folder_remove(&folder);
-}
+#define NAME "nhwc_bottleneck:"
 
 TestSuite(cuda_bottleneck, .init = make_folder, .fini = remove_folder, .timeout = 300);
 
@@ -174,14 +155,9 @@ Test(cuda_bottleneck, many_images_run_layer_by_layer)
 Test(cuda_bottleneck, the_tuner_chooses)
 {
     for (int whole = 0; whole < 2; whole++) {
-        size_t length;
-        char *text;
-        struct convoy_error error;
         setenv("CONVOY_EMULATED_CLOCK", whole ? "launches" : "kernels", 1);
         cr_expect_eq(visit(PLAIN, 1, CONVOY_TUNING_FORCE, folder.path), whole);
-        cr_assert_eq(
-            convoy_file_read(folder_path(&folder, "emulated-GPU-0.times"), 1 << 20, &text, &length, &error),
-            0, "%s", error.message);
+        char *text = read_times();
         cr_expect_not_null(strstr(text, "\tbottleneck n1 x16x10x12 m8 b1,1,1 a1,1,1\n"), "%s", text);
         cr_expect_not_null(strstr(text, whole ? "\t" NAME : "\tlayers\tbottleneck"), "%s", text);
         /* The layers were timed, too. */

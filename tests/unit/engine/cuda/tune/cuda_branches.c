@@ -1,26 +1,6 @@
 /* Whether a network's graph has all branches that it can have: by what the tuner measured, by what is
  * remembered. On the emulated device. */
-#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
-
-#include "tests/unit/folder.h"
-
-#include "engine/base/file.h"
-
-#define TOLERANCE_FP16 1e-2
-
-static struct folder folder;
-
-static void make_folder(void)
-{
-    folder = folder_make();
-    by_largest = true;
-}
-
-static void remove_folder(void)
-{
-    close_backend();
-    folder_remove(&folder);
-}
+#include "tests/unit/engine/cuda/tune/cuda_times.h"
 
 TestSuite(cuda_branches, .init = make_folder, .fini = remove_folder, .timeout = 300);
 
@@ -70,12 +50,7 @@ static bool visit(bool branches, enum convoy_tuning tune)
 
 static bool remembers(const char *text)
 {
-    size_t length;
-    char *all;
-    struct convoy_error error;
-    cr_assert_eq(
-        convoy_file_read(folder_path(&folder, "emulated-GPU-0.times"), 1 << 20, &all, &length, &error), 0,
-        "%s", error.message);
+    char *all = read_times();
     bool found = strstr(all, text) != NULL;
     free(all);
     return found;

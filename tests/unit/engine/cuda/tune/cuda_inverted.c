@@ -1,27 +1,8 @@
 /* Which inverted residuals the CUDA backend finds in a network, and which way they run. On the emulated
  * device. */
-#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
+#include "tests/unit/engine/cuda/tune/cuda_times.h"
 
-#include "tests/unit/folder.h"
-
-#include "engine/base/file.h"
-
-#define NAME           "nhwc_inverted"
-#define TOLERANCE_FP16 1e-2
-
-static struct folder folder;
-
-static void make_folder(void)
-{
-    folder = folder_make();
-    by_largest = true;
-}
-
-static void remove_folder(void)
-{
-    close_backend();
-    folder_remove(&folder);
-}
+#define NAME "nhwc_inverted"
 
 TestSuite(cuda_inverted, .init = make_folder, .fini = remove_folder, .timeout = 300);
 
@@ -167,14 +148,9 @@ Test(cuda_inverted, before_it_was_measured_layers_run)
 Test(cuda_inverted, the_tuner_chooses)
 {
     for (int whole = 0; whole < 2; whole++) {
-        size_t length;
-        char *text;
-        struct convoy_error error;
         setenv("CONVOY_EMULATED_CLOCK", whole ? "launches" : "kernels", 1);
         cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_FORCE, folder.path), whole ? 3 : 0);
-        cr_assert_eq(
-            convoy_file_read(folder_path(&folder, "emulated-GPU-0.times"), 1 << 20, &text, &length, &error),
-            0, "%s", error.message);
+        char *text = read_times();
         cr_expect_not_null(strstr(text, whole ? "\t" NAME "\tinverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a"
                                               : "\tlayers\tinverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a"),
                            "%s", text);
