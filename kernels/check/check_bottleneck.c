@@ -32,7 +32,7 @@ static const struct {
     {1, 1, 1, 8, 64, 8, 3, 1},      {1, 8, 8, 16, 64, 16, 3, 1},    {3, 7, 7, 24, 72, 24, 3, 1},
     {2, 9, 13, 40, 136, 40, 5, 1},  {1, 17, 15, 72, 200, 64, 3, 2}, {2, 16, 6, 12, 40, 96, 5, 2},
     {1, 16, 17, 130, 8, 104, 3, 1}, {1, 8, 24, 24, 144, 32, 3, 2},  {1, 14, 14, 96, 576, 160, 3, 2},
-    {1, 7, 7, 160, 960, 320, 3, 1}, {2, 14, 15, 80, 200, 0, 5, 1},  {1, 10, 17, 24, 72, 0, 3, 2},
+    {1, 7, 7, 160, 960, 160, 3, 1}, {2, 14, 15, 80, 200, 0, 5, 1},  {1, 10, 17, 24, 72, 0, 3, 2},
     {1, 1, 1, 16, 64, 0, 3, 1},     {1, 5, 9, 384, 64, 8, 3, 1}};
 #define INVERTED ((int)(sizeof inverted / sizeof inverted[0]))
 
@@ -94,6 +94,18 @@ static struct convoy_unary any_act(struct convoy_check *check)
                                              : convoy_check_any_unary(check);
 }
 
+/* One of those that inverted residuals have. */
+static struct convoy_unary any_inverted_act(struct convoy_check *check)
+{
+    static const struct convoy_unary all[] = {{.kind = CONVOY_UNARY_NONE},
+                                              {.kind = CONVOY_UNARY_RELU},
+                                              {.kind = CONVOY_UNARY_CLIP, .beta = 6},
+                                              {.kind = CONVOY_UNARY_CLIP, .alpha = -0.3F, .beta = 0.7F},
+                                              {.kind = CONVOY_UNARY_SWISH},
+                                              {.kind = CONVOY_UNARY_HARD_SWISH}};
+    return CONVOY_CHECK_PICK(check, all);
+}
+
 static void any_inverted(struct convoy_check *check, struct convoy_bottleneck_shape *s, int number)
 {
     *s = (struct convoy_bottleneck_shape){.n = convoy_check_between(check, 1, 2),
@@ -152,7 +164,7 @@ static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape
     s->y_pixel = convoy_nhwc_channels(maps_of(s)) + 8 * convoy_check_between(check, 0, 2);
     for (int layer = 0; layer < LAYERS; layer++) {
         s->bias[layer] = number == 0 || convoy_check_between(check, 0, 3) > 0;
-        s->act[layer] = any_act(check);
+        s->act[layer] = s->depthwise ? any_inverted_act(check) : any_act(check);
     }
 }
 

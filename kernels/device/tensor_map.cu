@@ -4,11 +4,10 @@
 
 /* Of NVIDIA's documentation of cuTensorMapEncodeIm2col: corners of a box in two dimensions of space have 8
  * bits, offsets of taps too, strides are at most 8. */
-#define LEAST_CORNER   (-128)
-#define MOST_CORNER    127
-#define MOST_OFFSET    255
-#define MOST_STRIDE    8
-#define PATCH_CHANNELS 64
+#define LEAST_CORNER (-128)
+#define MOST_CORNER  127
+#define MOST_OFFSET  255
+#define MOST_STRIDE  8
 
 /* From the last pixel of the image to the last one that tap 0 reads. */
 static int64_t upper_corner(const struct convoy_map_images *images, int axis)
@@ -65,8 +64,8 @@ cudaError_t convoy_map_matrix(CUtensorMap *map, const void *data, int64_t column
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int width,
-                               int height)
+cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int channels,
+                               int width, int height)
 {
     static decltype(&cuTensorMapEncodeTiled) encode;
     if (encode == nullptr)
@@ -77,10 +76,10 @@ cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images 
                                 (cuuint64_t)images->n};
     const cuuint64_t strides[3] = {(cuuint64_t)images->pixel * 2, (cuuint64_t)images->row * 2,
                                    (cuuint64_t)images->image * 2};
-    const cuuint32_t box[4] = {PATCH_CHANNELS, (cuuint32_t)width, (cuuint32_t)height, 1},
+    const cuuint32_t box[4] = {(cuuint32_t)channels, (cuuint32_t)width, (cuuint32_t)height, 1},
                      steps[4] = {1, 1, 1, 1};
     CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, const_cast<void *>(images->data), dims,
-                             strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(PATCH_CHANNELS),
+                             strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(channels),
                              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -133,11 +132,11 @@ static void emulate(CUtensorMap *map, const struct convoy_map_images *images)
     memcpy(map->strides, strides, sizeof strides);
 }
 
-cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int width,
-                               int height)
+cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int channels,
+                               int width, int height)
 {
     emulate(map, images);
-    map->box[0] = PATCH_CHANNELS;
+    map->box[0] = channels;
     map->side[0] = width;
     map->side[1] = height;
     return cudaSuccess;

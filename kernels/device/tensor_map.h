@@ -30,9 +30,9 @@ struct convoy_map_images {
 bool convoy_map_images_fits(const struct convoy_map_images *images, int r, int s, const int dilation[2]);
 cudaError_t convoy_map_images(CUtensorMap *map, const struct convoy_map_images *images);
 
-/* The same images in boxes of width x height pixels of 64 channels, whatever the convolution: outputs,
- * stride, padding and box of `images` do not count. */
-cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int width,
-                               int height);
+/* The same images in boxes of width x height pixels of `channels` channels (16, 32, 64), whatever the
+ * convolution: outputs, stride, padding and box of `images` do not count. */
+cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int channels,
+                               int width, int height);
 
 #endif

@@ -50,6 +50,13 @@ template <int ROW_BYTES> static __device__ __forceinline__ uint64_t convoy_matri
     return convoy_matrix(first, 16, ROW_BYTES * 8) | layout << 62;
 }
 
+/* The same with rows of a length that the launch tells. */
+static __device__ __forceinline__ uint64_t convoy_matrix_rows(const void *first, int row_bytes)
+{
+    uint64_t layout = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
+    return convoy_matrix(first, 16, row_bytes * 8) | layout << 62;
+}
+
 /* B from memory in which its columns are contiguous: rows of 64 numbers, one for each of the reduction, are
  * 128 bytes that are swizzled in the same way. The word is the same, and the next 16 rows are
  * convoy_matrix_at(matrix, 128); that B is read so is said with the product (convoy_wgmma_registers). */
@@ -182,6 +189,52 @@ static __device__ __forceinline__ void convoy_wgmma_registers(float (&sum)[8][4]
                                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
 }
 
+/* The same with B as in convoy_wgmma(): the reduction first. */
+static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[4][4], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+                                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+                                   "%14, %15"
+                                   "}, {%16, %17, %18, %19}, %20, p, 1, 1, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3)
+                                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
+}
+
+static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[8][4], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+                                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+                                   "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
+                                   "%26, %27, %28, %29, %30, %31"
+                                   "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
+                                     CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7)
+                                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
+}
+
+static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[16][4], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+                                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+                                   "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
+                                   "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
+                                   "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+                                   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+                                   "%62, %63"
+                                   "}, {%64, %65, %66, %67}, %68, p, 1, 1, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
+                                     CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7),
+                                     CONVOY_TILE(8), CONVOY_TILE(9), CONVOY_TILE(10), CONVOY_TILE(11),
+                                     CONVOY_TILE(12), CONVOY_TILE(13), CONVOY_TILE(14), CONVOY_TILE(15)
+                                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
+}
+
 #undef CONVOY_TILE
 #undef CONVOY_WGMMA_CODE
 
@@ -226,7 +279,13 @@ template <int NT> static inline void convoy_wgmma(float (&sum)[NT][4], uint64_t 
 
 static inline void convoy_wgmma_registers(float (&sum)[8][4], const uint32_t (&a)[4], uint64_t b)
 {
-    convoy_emulated_wgmma_registers(sum, a, b);
+    convoy_emulated_wgmma_registers(sum, 8, a, b, true);
+}
+
+template <int NT>
+static inline void convoy_wgmma_rows(float (&sum)[NT][4], const uint32_t (&a)[4], uint64_t b)
+{
+    convoy_emulated_wgmma_registers(sum, NT, a, b, false);
 }
 
 #endif

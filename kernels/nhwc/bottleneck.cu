@@ -180,15 +180,16 @@ static cudaError_t neck_launch_pieces(const struct convoy_bottleneck_shape *s,
     if (!neck_describe<MAPS, BLOCKS, PIECES>(s, &job))
         return cudaErrorInvalidValue;
     neck_take(*s, *operands, &job);
+    memcpy(job.act, s->act, sizeof job.act);
     const struct convoy_map_images x =
         nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
     const struct convoy_map_images y =
         nhwc_plain_images(operands->y, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->y_pixel);
-    cudaError_t error = convoy_map_patches(&job.x, &x, job.box_w, job.box_h);
+    cudaError_t error = convoy_map_patches(&job.x, &x, NHWC_PATCH, job.box_w, job.box_h);
     if (error == cudaSuccess)
-        error = convoy_map_patches(&job.residual, &x, job.side_x, job.side_y);
+        error = convoy_map_patches(&job.residual, &x, NHWC_PATCH, job.side_x, job.side_y);
     if (error == cudaSuccess)
-        error = convoy_map_patches(&job.y, &y, job.side_x, job.side_y);
+        error = convoy_map_patches(&job.y, &y, NHWC_PATCH, job.side_x, job.side_y);
     if (error != cudaSuccess)
         return error;
     return convoy_launch_as(convoy_launch_form{(unsigned)job.cluster, true}, nhwc_bottleneck<MAPS, PIECES>,

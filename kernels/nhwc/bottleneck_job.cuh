@@ -79,7 +79,7 @@ struct neck_job {
     uint32_t marks[CONVOY_BOTTLENECK_LAYERS];
 };
 
-/* What a job, of this kernel or of inverted.cu, is given besides its tensors. */
+/* What a job, of this kernel or of inverted.cu, is given besides its tensors and activations. */
 template <typename JOB>
 static inline void neck_take(const struct convoy_bottleneck_shape &s,
                              const struct convoy_bottleneck_operands &operands, JOB *job)
@@ -88,7 +88,6 @@ static inline void neck_take(const struct convoy_bottleneck_shape &s,
     job->overflow = operands.overflow;
     for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
         job->bias[layer] = s.bias[layer] ? operands.bias[layer] : nullptr;
-        job->act[layer] = s.act[layer];
         job->marks[layer] = operands.marks[layer];
     }
 }

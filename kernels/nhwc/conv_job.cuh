@@ -12,6 +12,7 @@
 #include "kernels/nhwc/overflow.cuh"
 
 #define NHWC_PIECE         64     /* rows of one wgmma */
+#define NHWC_PATCH         64     /* channels of a patch of pixels (conv_patch.cu, bottleneck.cu) */
 #define NHWC_WEIGHT_SLACK  256    /* maps that a tile may look past the last ones */
 #define NHWC_CYCLES_PER_US 1700.0 /* under load */
 #define NHWC_START_CYCLES  2500.0 /* until the first chunk is multiplied: made up */

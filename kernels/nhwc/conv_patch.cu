@@ -247,11 +247,11 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
     job.down = (int)convoy_div_up(s->oh, PATCH_SIDE);
     job.tiles = patches_of(s);
     if (error == cudaSuccess)
-        error = convoy_map_patches(&job.x, &x, tile::BOX, tile::BOX);
+        error = convoy_map_patches(&job.x, &x, NHWC_PATCH, tile::BOX, tile::BOX);
     if (error == cudaSuccess)
-        error = convoy_map_patches(&job.y, &y, PATCH_SIDE, PATCH_SIDE);
+        error = convoy_map_patches(&job.y, &y, NHWC_PATCH, PATCH_SIDE, PATCH_SIDE);
     if (error == cudaSuccess && s->residual)
-        error = convoy_map_patches(&job.residual, &residual, PATCH_SIDE, PATCH_SIDE);
+        error = convoy_map_patches(&job.residual, &residual, NHWC_PATCH, PATCH_SIDE, PATCH_SIDE);
     if (error != cudaSuccess)
         return error;
     int64_t blocks = convoy_div_up(NHWC_SMS, job.tiles_n) * job.tiles_n,

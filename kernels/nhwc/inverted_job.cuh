@@ -1,33 +1,48 @@
-/* What a launch of inverted.cu is given, and the sizes of its tiles. */
+/* What a launch of inverted.cu is given: the sizes of its tiles, the places in shared memory. */
 #ifndef CONVOY_KERNELS_NHWC_INVERTED_JOB_CUH
 #define CONVOY_KERNELS_NHWC_INVERTED_JOB_CUH
 
 #include "kernels/nhwc/bottleneck_job.cuh"
 
-#define INV_SIDE        8  /* outputs of a patch's side */
-#define INV_CHANNELS    64 /* of the middle, at a time */
-#define INV_ROW_BYTES   (INV_CHANNELS * 2)
-#define INV_GROUPS      2
-#define INV_THREADS     (INV_GROUPS * CONVOY_WARPGROUP)
-#define INV_STAGES      3   /* pieces of weights at a time: one is read, the others come */
-#define INV_BARRIERS    256 /* bytes */
-#define INV_SHARED_MAX  (227 << 10)
-#define INV_SHARED_HALF (113 << 10)          /* of which two fit into a multiprocessor */
-#define INV_PITCH       (INV_ROW_BYTES + 16) /* from pixel to pixel of the middle: 8 pixels in other banks */
+#define INV_SIDE       8  /* outputs of a patch's side */
+#define INV_CHANNELS   64 /* of the middle, at a time: a chunk */
+#define INV_ROW_BYTES  (INV_CHANNELS * 2)
+#define INV_MAPS       160                  /* most of the last layer */
+#define INV_GROUPS     4                    /* most warpgroups of a block */
+#define INV_STAGES     16                   /* most chunks whose weights are there at a time */
+#define INV_BUFFERS    2                    /* most patches of x of a warpgroup */
+#define INV_BARRIERS   512                  /* bytes */
+#define INV_SHARED_MAX (227 << 10)          /* bytes of a block's shared memory */
+#define INV_PITCH      (INV_ROW_BYTES + 16) /* from pixel to pixel of the middle: 8 pixels in other banks */
+#define INV_TAP_ROW    (INV_CHANNELS * 4)   /* bytes of two taps of the depthwise filter */
 
-/* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer, of a warpgroup; 0: there is none, and
- * the depthwise layer's results are stored. */
+/* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer; 0: there is none, and the depthwise
+ * layer's results are stored. */
 template <int SIDE, int STRIDE, int NT> struct inv_tile {
     static constexpr int PAD = SIDE / 2, BOX = (INV_SIDE - 1) * STRIDE + SIDE, PIXELS = BOX * BOX;
     static constexpr int PIECES = (PIXELS + NHWC_PIECE - 1) / NHWC_PIECE;
-    static constexpr int PANEL_BYTES = PIECES * NHWC_PIECE * INV_ROW_BYTES; /* of x: 64 channels */
-    static constexpr int MIDDLE_BYTES = (PIXELS * INV_PITCH + 1023) / 1024 * 1024;
-    static constexpr int RESULT_BYTES =
-        NHWC_PIECE * INV_ROW_BYTES; /* of the depthwise layer; of 64 outputs */
-    static constexpr int MAPS = INV_GROUPS * NT * 8;
-    /* Weights of 64 channels of the middle: panels of the first layer, then these. */
-    static constexpr int EXPAND_BYTES = INV_CHANNELS * INV_ROW_BYTES, PROJECT_BYTES = MAPS * INV_ROW_BYTES;
-    static constexpr int DEPTHWISE_BYTES = (SIDE * SIDE * INV_ROW_BYTES + 1023) / 1024 * 1024;
+    /* One pixel more: what the products have of pixels that are not there. */
+    static constexpr int MIDDLE_BYTES = ((PIXELS + 1) * INV_PITCH + 1023) / 1024 * 1024;
+    static constexpr int RESULT_BYTES = NHWC_PIECE * INV_ROW_BYTES; /* of 64 channels or maps */
+    static constexpr int RESULTS =
+        NT == 0 ? 2 * RESULT_BYTES : (NT * 8 + INV_CHANNELS - 1) / INV_CHANNELS * RESULT_BYTES;
+    /* Of a warpgroup, besides x: the last results lie where the middle was. */
+    static constexpr int OWN_BYTES =
+        NT == 0 ? MIDDLE_BYTES + RESULTS : (MIDDLE_BYTES > RESULTS ? MIDDLE_BYTES : RESULTS);
+    /* Weights of a chunk: the first layer's, then these. */
+    static constexpr int MAPS = NT * 8, PROJECT_BYTES = MAPS * INV_ROW_BYTES;
+    static constexpr int PAIRS = (SIDE * SIDE + 1) / 2,
+                         TAP_BYTES = (PAIRS * INV_TAP_ROW + 1023) / 1024 * 1024;
+    /* As many as the registers suffice for. */
+    static constexpr int GROUPS = NT <= 12 ? INV_GROUPS : 3;
+};
+
+/* How a layer's sums become numbers of 16 bits. */
+enum inv_kind { INV_BOUNDED, INV_SWISH, INV_HARD_SWISH };
+
+struct inv_act {
+    enum inv_kind kind;
+    uint32_t low, high; /* bounds, which a result in 16 bits is rounded to as well before as behind them */
 };
 
 struct inv_job {
@@ -35,12 +50,15 @@ struct inv_job {
     const char *weights;
     const float *bias[CONVOY_BOTTLENECK_LAYERS];
     int h, w, oh, ow, mid, k;
-    int down, across;   /* patches of an image */
-    int panels, chunks; /* of x; of the middle */
-    int stage_bytes, stages;
-    int middle, depthwise, ring, barriers, bytes; /* places in shared memory; x is at 0, results later */
+    int down, across, tiles;         /* patches of an image, of all */
+    int x_channels, x_row, x_panels; /* of x: channels and bytes of a panel's row, panels */
+    int steps, panel_shift;          /* 16 channels each, of all and (a power of two) of a panel */
+    int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */
+    int chunks, stage_bytes, stages;
+    int groups, own; /* warpgroups; where their own places begin, behind each x */
+    int group_bytes, ring, biases, barriers, bytes; /* places in shared memory; groups are at 0 */
     bool residual;
-    struct convoy_unary act[CONVOY_BOTTLENECK_LAYERS];
+    struct inv_act act[CONVOY_BOTTLENECK_LAYERS];
     uint32_t *overflow;
     uint32_t marks[CONVOY_BOTTLENECK_LAYERS];
 };

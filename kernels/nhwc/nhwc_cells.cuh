@@ -62,6 +62,18 @@ static __device__ __forceinline__ uint32_t nhwc_larger(uint32_t a, uint32_t b)
 #endif
 }
 
+/* The smaller ones, in the same way. */
+static __device__ __forceinline__ uint32_t nhwc_smaller(uint32_t a, uint32_t b)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t smaller;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+#else
+    return nhwc_larger(a ^ 0x80008000u, b ^ 0x80008000u) ^ 0x80008000u;
+#endif
+}
+
 static __device__ __forceinline__ uint4 nhwc_larger(const uint4 &a, const uint4 &b)
 {
     return make_uint4(nhwc_larger(a.x, b.x), nhwc_larger(a.y, b.y), nhwc_larger(a.z, b.z),

@@ -17,6 +17,7 @@ struct product {
     float (*sum)[4];
     int tiles;
     const uint32_t *registers; /* a; nullptr: it is in shared memory */
+    bool transposed;           /* b */
     uint64_t a, b;
     unsigned group; /* that it belongs to, of its thread's */
 };
@@ -145,7 +146,7 @@ void multiply(const product &p)
         widen(rows[i], both[i]);
     for (int tile = 0; tile < p.tiles; tile++) {
         for (int j = 0; j < 2; j++) {
-            if (p.registers != nullptr)
+            if (p.transposed)
                 b.decode_column(tile * 8 + lane % 4 * 2 + j, column);
             else
                 b.decode(tile * 8 + lane % 4 * 2 + j, column);
@@ -177,13 +178,14 @@ void look_at(barrier *b)
 void convoy_emulated_wgmma(float (*sum)[4], int tiles, uint64_t a, uint64_t b)
 {
     pending &mine = all[convoy_emulated_fiber()];
-    mine.products.push_back({sum, tiles, nullptr, a, b, mine.groups});
+    mine.products.push_back({sum, tiles, nullptr, false, a, b, mine.groups});
 }
 
-void convoy_emulated_wgmma_registers(float (*sum)[4], const uint32_t (&a)[4], uint64_t b)
+void convoy_emulated_wgmma_registers(float (*sum)[4], int tiles, const uint32_t (&a)[4], uint64_t b,
+                                     bool transposed)
 {
     pending &mine = all[convoy_emulated_fiber()];
-    mine.products.push_back({sum, 8, a, 0, b, mine.groups});
+    mine.products.push_back({sum, tiles, a, transposed, 0, b, mine.groups});
 }
 
 void convoy_emulated_wgmma_end()

@@ -99,8 +99,9 @@ void convoy_emulated_load_transposed(uint32_t (&a)[4], const void *row);
 void convoy_emulated_store_matrices(void *row, const uint32_t (&a)[4]);
 /* kernels/device/wgmma.cuh: products of matrices that descriptors tell, computed when they are waited for. */
 void convoy_emulated_wgmma(float (*sum)[4], int tiles, uint64_t a, uint64_t b);
-/* The same of 8 tiles, with a in registers, and columns of b contiguous. */
-void convoy_emulated_wgmma_registers(float (*sum)[4], const uint32_t (&a)[4], uint64_t b);
+/* The same with a in registers; transposed: columns of b are contiguous, of 8 tiles. */
+void convoy_emulated_wgmma_registers(float (*sum)[4], int tiles, const uint32_t (&a)[4], uint64_t b,
+                                     bool transposed);
 void convoy_emulated_wgmma_end();
 void convoy_emulated_wgmma_wait(int groups);
 void convoy_emulated_threads_sync(int threads);
