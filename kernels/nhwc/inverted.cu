@@ -72,15 +72,22 @@ struct inv_turn {
 };
 
 /* The round-th patch of a warpgroup; false: there is none. */
+template <typename TILE, int STRIDE>
 static __device__ __forceinline__ bool inv_find(const struct inv_job &job, int round, int group,
                                                 struct inv_place *place)
 {
-    int tile = (round * (int)gridDim.x + (int)blockIdx.x) * job.groups + group;
-    int line = tile / job.across;
-    place->n = line / job.down;
-    place->x = (tile - line * job.across) * INV_SIDE;
-    place->y = (line - place->n * job.down) * INV_SIDE;
-    return tile < job.tiles;
+    unsigned tile = (round * gridDim.x + blockIdx.x) * (unsigned)job.groups + (unsigned)group;
+    unsigned line = tile / (unsigned)job.across, n = line / (unsigned)job.down;
+    place->n = (int)n;
+    place->x = (int)(tile - line * (unsigned)job.across) * job.side;
+    place->y = (int)(line - n * (unsigned)job.down) * job.side;
+    place->top = place->y * STRIDE - TILE::PAD;
+    place->left = place->x * STRIDE - TILE::PAD;
+    place->down = job.inside && place->top < 0 ? -place->top : 0;
+    place->right = job.inside && place->left < 0 ? -place->left : 0;
+    place->top += place->down;
+    place->left += place->right;
+    return tile < (unsigned)job.tiles;
 }
 
 /* Asks for x of a warpgroup's round-th patch, if there is one; one thread. */
@@ -89,14 +96,14 @@ static __device__ __forceinline__ void inv_ask_x(const struct inv_job &job, char
                                                  const struct inv_barriers &barriers, int round, int group)
 {
     struct inv_place place;
-    if (!inv_find(job, round, group, &place))
+    if (!inv_find<TILE, STRIDE>(job, round, group, &place))
         return;
     char *x = own + round % job.buffers * job.x_bytes;
     uint64_t *barrier = barriers.x + round % job.buffers;
-    convoy_barrier_expect(barrier, job.x_panels * TILE::PIXELS * job.x_row);
+    convoy_barrier_expect(barrier, job.x_panels * job.box_w * job.box_h * job.x_row);
     for (int panel = 0; panel < job.x_panels; panel++)
-        convoy_copy_patch(x + panel * TILE::PIECES * NHWC_PIECE * job.x_row, &job.x, panel * job.x_channels,
-                          place.x * STRIDE - TILE::PAD, place.y * STRIDE - TILE::PAD, place.n, barrier);
+        convoy_copy_patch(x + panel * job.pieces * NHWC_PIECE * job.x_row, &job.x, panel * job.x_channels,
+                          place.left, place.top, place.n, barrier);
 }
 
 /* Biases of the layers inside, for each channel of all chunks. */
@@ -162,9 +169,10 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
     struct inv_turn turn = {0, 0, 0};
     for (int round = 0; round < rounds; round++) {
         struct inv_place place;
-        if (!convoy_uniform(inv_find(job, round, group, &place))) { /* a block's last round */
+        if (!convoy_uniform(inv_find<tile, STRIDE>(job, round, group, &place))) { /* a block's last round */
             for (int chunk = 0; chunk < job.chunks && !stays; chunk++) {
                 convoy_barrier_wait(barriers.full + turn.slot, turn.phase);
+                __syncwarp(); /* all have looked at this phase before the next one can come */
                 convoy_barrier_arrive_if(lane == 0, barriers.empty + turn.slot);
                 turn.go_on(job.stages);
             }
@@ -177,15 +185,18 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             convoy_store_wait<0>(); /* results of the patch before were read: the middle's place is free */
         __syncwarp();
         nhwc_group_sync(group);
+        if (job.inside)
+            inv_clear<tile>(job, place, middle);
         for (int chunk = 0; chunk < job.chunks; chunk++) {
             const char *weights = shared + job.ring + turn.slot * job.stage_bytes;
             const char *project = weights + job.x_panels * INV_CHANNELS * job.x_row;
             const float *bias = biases + chunk * INV_CHANNELS;
             convoy_barrier_wait(barriers.full + turn.slot, stays ? 0 : turn.phase);
-            for (int piece = 0; piece < tile::PIECES; piece++)
+            for (int piece = 0; piece < job.pieces; piece++)
                 inv_expand<tile, STRIDE>(job, x, weights, bias, middle, place, piece);
             nhwc_group_sync(group);
             uint32_t words[INV_CHANNELS / 16][4];
+#pragma unroll
             for (int half = 0; half < 2; half++)
                 inv_depthwise<tile, SIDE, STRIDE>(job, middle, project + tile::PROJECT_BYTES,
                                                   bias + job.chunks * INV_CHANNELS, diagonal, half,
@@ -198,7 +209,7 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
                 char *results = middle + tile::MIDDLE_BYTES + chunk % 2 * tile::RESULT_BYTES;
 #pragma unroll
                 for (int i = 0; i < INV_CHANNELS / 16; i++)
-                    inv_store(results, i, words[i]);
+                    inv_store(job, results, i, words[i]);
                 convoy_wgmma_publish();
                 nhwc_group_sync(group); /* and the middle's place is free */
                 if (leads) {
@@ -269,6 +280,17 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
 }
 
+/* Most pixels of a line of an image that one of its `patches` patches reads. */
+static int inv_box(int size, int patches, int side, int filter, int stride)
+{
+    int most = 0;
+    for (int i = 0; i < patches; i++) {
+        int from = i * side * stride - filter / 2, end = from + (side - 1) * stride + filter;
+        most = neck_most(most, neck_least(end, size) - neck_most(from, 0));
+    }
+    return most;
+}
+
 /* Everything that does not depend on operands. False: shared memory does not suffice. */
 template <int SIDE, int STRIDE, int NT>
 static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job *job)
@@ -281,11 +303,17 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     job->ow = s->ow;
     job->mid = s->mid;
     job->k = s->k;
-    job->down = (int)convoy_div_up(s->oh, INV_SIDE);
-    job->across = (int)convoy_div_up(s->ow, INV_SIDE);
+    job->side = neck_least(neck_side(s->oh), neck_side(s->ow));
+    job->down = (int)convoy_div_up(s->oh, job->side);
+    job->across = (int)convoy_div_up(s->ow, job->side);
     job->tiles = s->n * job->down * job->across;
     job->residual = s->residual;
-    job->x_bytes = job->x_panels * tile::PIECES * NHWC_PIECE * job->x_row;
+    job->box_h = inv_box(s->h, job->down, job->side, SIDE, STRIDE);
+    job->box_w = inv_box(s->w, job->across, job->side, SIDE, STRIDE);
+    job->inside = job->box_h < tile::BOX || job->box_w < tile::BOX;
+    job->box_part = 65536u / (unsigned)job->box_w + 1; /* exact for pixels below 1,024 */
+    job->pieces = (int)convoy_div_up(job->box_w * job->box_h, NHWC_PIECE);
+    job->x_bytes = job->x_panels * job->pieces * NHWC_PIECE * job->x_row;
     int most = neck_least(tile::GROUPS, neck_most((int)convoy_div_up(job->tiles, NHWC_SMS), 1));
     for (int groups = most; groups > 0; groups--)
         if (inv_place_all<tile>(groups, 1, job)) {
@@ -307,16 +335,17 @@ static uint32_t inv_twice(float bound)
 
 static bool inv_acts(const struct convoy_unary &act, struct inv_act *to)
 {
-    to->kind = INV_BOUNDED;
-    to->low = inv_twice(-INFINITY);
+    to->low = 0;
     to->high = inv_twice(INFINITY);
     switch (act.kind) {
     case CONVOY_UNARY_NONE:
+        to->kind = INV_PLAIN;
         return true;
     case CONVOY_UNARY_RELU:
-        to->low = 0;
+        to->kind = INV_RELU;
         return true;
     case CONVOY_UNARY_CLIP:
+        to->kind = act.alpha == 0.0f ? INV_RELU : INV_CLIP;
         to->low = inv_twice(act.alpha);
         to->high = inv_twice(act.beta);
         return true;
@@ -335,7 +364,6 @@ template <int SIDE, int STRIDE, int NT>
 static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
                                  const struct convoy_bottleneck_operands *operands, cudaStream_t stream)
 {
-    using tile = inv_tile<SIDE, STRIDE, NT>;
     struct inv_job job = {};
     if (!inv_describe<SIDE, STRIDE, NT>(s, &job))
         return cudaErrorInvalidValue;
@@ -346,9 +374,9 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
         nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
     const struct convoy_map_images y =
         nhwc_plain_images(operands->y, s->n, s->oh, s->ow, NT == 0 ? s->mid : s->k, s->y_pixel);
-    cudaError_t error = convoy_map_patches(&job.x, &x, job.x_channels, tile::BOX, tile::BOX);
+    cudaError_t error = convoy_map_patches(&job.x, &x, job.x_channels, job.box_w, job.box_h);
     if (error == cudaSuccess)
-        error = convoy_map_patches(&job.y, &y, INV_CHANNELS, INV_SIDE, INV_SIDE);
+        error = convoy_map_patches(&job.y, &y, INV_CHANNELS, job.side, job.side);
     if (error != cudaSuccess)
         return error;
     int64_t blocks = convoy_div_up(job.tiles, job.groups);
@@ -399,9 +427,7 @@ static float inv_estimate(const struct convoy_bottleneck_shape *s)
 {
     struct inv_job job = {};
     (void)INV_CALL(inv_describe, s, s, &job);
-    int box = (INV_SIDE - 1) * s->stride + s->side;
-    double pieces = (double)convoy_div_up(box * box, NHWC_PIECE);
-    double chunk = INV_PIECE_CYCLES * pieces + INV_PAIR_CYCLES * (s->side * s->side / 2 + 1);
+    double chunk = INV_PIECE_CYCLES * job.pieces + INV_PAIR_CYCLES * (s->side * s->side / 2 + 1);
     int64_t rounds = convoy_div_up(job.tiles, (int64_t)NHWC_SMS * job.groups);
     chunk *= job.groups > INV_ALONE ? job.groups : INV_ALONE;
     return (float)((INV_START_CYCLES + chunk * job.chunks * (double)rounds) / NHWC_CYCLES_PER_US);
@@ -434,12 +460,26 @@ static void inv_pack_panel(const struct convoy_bottleneck_shape *s, const float 
         }
 }
 
+/* The depthwise layer's taps of 64 channels from `first` on, as inv_depthwise() reads them. */
+template <int SIDE>
+static void inv_pack_taps(const struct convoy_bottleneck_shape *s, const float *weights, int first,
+                          convoy_fp16 *to)
+{
+    for (int pair = 0; pair < (SIDE * SIDE + 1) / 2; pair++) {
+        const inv_pair<SIDE> taps(pair);
+        for (int tap = 0; tap < 2; tap++)
+            for (int i = 0; i < INV_CHANNELS && first + i < s->mid && taps.column[tap] < SIDE; i++)
+                to[(pair * INV_CHANNELS + i % 8 * 8 + i / 8) * 2 + tap] = convoy_half(
+                    weights[((int64_t)(first + i) * SIDE + taps.line[tap]) * SIDE + taps.column[tap]]);
+    }
+}
+
 static void inv_pack(const struct convoy_bottleneck_shape *s,
                      const float *const weights[CONVOY_BOTTLENECK_LAYERS], void *packed)
 {
     struct inv_job job = {};
     INV_CALL(inv_count, s, s, &job);
-    int maps = INV_CALL(inv_maps, s), taps = s->side * s->side;
+    int maps = INV_CALL(inv_maps, s);
     memset(packed, 0, (size_t)job.chunks * (size_t)job.stage_bytes);
     for (int chunk = 0; chunk < job.chunks; chunk++) {
         convoy_fp16 *to = static_cast<convoy_fp16 *>(packed) + (int64_t)chunk * job.stage_bytes / 2;
@@ -449,10 +489,10 @@ static void inv_pack(const struct convoy_bottleneck_shape *s,
         if (maps > 0)
             neck_pack_chunk(weights[2], 1, 0, s->k, s->mid, 0, first, maps, to);
         to += (int64_t)maps * INV_CHANNELS;
-        for (int tap = 0; tap < taps; tap++)
-            for (int i = 0; i < INV_CHANNELS && first + i < s->mid; i++)
-                to[(tap / 2 * INV_CHANNELS + i) * 2 + tap % 2] =
-                    convoy_half(weights[1][(int64_t)(first + i) * taps + tap]);
+        if (s->side == 3)
+            inv_pack_taps<3>(s, weights[1], first, to);
+        else
+            inv_pack_taps<5>(s, weights[1], first, to);
     }
 }
 

@@ -20,7 +20,8 @@
  * layer's results are stored. */
 template <int SIDE, int STRIDE, int NT> struct inv_tile {
     static constexpr int PAD = SIDE / 2, BOX = (INV_SIDE - 1) * STRIDE + SIDE, PIXELS = BOX * BOX;
-    static constexpr int PIECES = (PIXELS + NHWC_PIECE - 1) / NHWC_PIECE;
+    /* Lines of the middle that two lines of outputs read. */
+    static constexpr int LINES = STRIDE + SIDE;
     /* One pixel more: what the products have of pixels that are not there. */
     static constexpr int MIDDLE_BYTES = ((PIXELS + 1) * INV_PITCH + 1023) / 1024 * 1024;
     static constexpr int RESULT_BYTES = NHWC_PIECE * INV_ROW_BYTES; /* of 64 channels or maps */
@@ -35,14 +36,21 @@ template <int SIDE, int STRIDE, int NT> struct inv_tile {
                          TAP_BYTES = (PAIRS * INV_TAP_ROW + 1023) / 1024 * 1024;
     /* As many as the registers suffice for. */
     static constexpr int GROUPS = NT <= 12 ? INV_GROUPS : 3;
+
+    /* Where a column of a line of the middle lies: those that the outputs of a line read at one tap lie
+     * beside each other. */
+    static __host__ __device__ constexpr int at_column(int column)
+    {
+        return STRIDE == 1 ? column : column % 2 * ((BOX + 1) / 2) + column / 2;
+    }
 };
 
 /* How a layer's sums become numbers of 16 bits. */
-enum inv_kind { INV_BOUNDED, INV_SWISH, INV_HARD_SWISH };
+enum inv_kind { INV_PLAIN, INV_RELU, INV_CLIP, INV_SWISH, INV_HARD_SWISH };
 
 struct inv_act {
     enum inv_kind kind;
-    uint32_t low, high; /* bounds, which a result in 16 bits is rounded to as well before as behind them */
+    uint32_t low, high; /* bounds, twice; INV_RELU has the higher one alone, or infinity */
 };
 
 struct inv_job {
@@ -50,7 +58,10 @@ struct inv_job {
     const char *weights;
     const float *bias[CONVOY_BOTTLENECK_LAYERS];
     int h, w, oh, ow, mid, k;
-    int down, across, tiles;         /* patches of an image, of all */
+    int side, down, across, tiles;   /* outputs of a patch's side; patches of an image, of all */
+    int box_w, box_h, pieces;        /* pixels of x that a patch reads; 64 each */
+    unsigned box_part;               /* of 65,536: pixel * box_part / 65,536 is the pixel's line */
+    bool inside;                     /* of a patch's box only what lies in the image is read */
     int x_channels, x_row, x_panels; /* of x: channels and bytes of a panel's row, panels */
     int steps, panel_shift;          /* 16 channels each, of all and (a power of two) of a panel */
     int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */

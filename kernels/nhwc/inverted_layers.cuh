@@ -9,7 +9,9 @@
 #define INV_INFINITY 0x7c00u /* of fp16 */
 
 struct inv_place {
-    int n, y, x; /* the patch's first output */
+    int n, y, x;     /* the patch's first output */
+    int top, left;   /* what is read of x begins there, in the image */
+    int down, right; /* and lies in the middle so far from its first line and column */
 };
 
 /* A lane's row of 16 that a warp has, of 64: of sums the one 8 below, too. */
@@ -23,16 +25,22 @@ static __device__ __forceinline__ void inv_tell(const struct inv_job &job, int l
     nhwc_tell(convoy_overflow{job.overflow, job.marks[layer]}, over, n);
 }
 
-/* The largest magnitudes so far. */
-static __device__ __forceinline__ uint32_t inv_worst(uint32_t worst, uint32_t word)
+/* 0 as long as no word had infinity or NaN in it, else NaN in one of the halves. */
+static __device__ __forceinline__ uint32_t inv_taint(uint32_t taint, uint32_t word)
 {
-    return nhwc_larger(worst, word & 0x7fff7fffu);
+#ifdef __CUDA_ARCH__
+    uint32_t now;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(now) : "r"(word), "r"(0), "r"(taint));
+    return now;
+#else
+    bool over = (word & INV_INFINITY) == INV_INFINITY || (word >> 16 & INV_INFINITY) == INV_INFINITY;
+    return over ? 0x7e007e00u : taint;
+#endif
 }
 
-/* Is one of both infinity or NaN? */
-static __device__ __forceinline__ bool inv_is_over(uint32_t worst)
+static __device__ __forceinline__ bool inv_is_tainted(uint32_t taint)
 {
-    return (worst & 0x7fffu) >= INV_INFINITY || (worst >> 16 & 0x7fffu) >= INV_INFINITY;
+    return (taint & 0x7fff7fffu) != 0;
 }
 
 /* Sums begin with the bias of their channels. */
@@ -56,6 +64,18 @@ static __device__ __forceinline__ void inv_apply(float (&sum)[N][4])
             sum[j][e] = convoy_apply_unary<true>(convoy_unary{KIND, 0.0f, 0.0f}, sum[j][e]);
 }
 
+/* Two numbers in 16 bits, zeros in place of negative ones. */
+static __device__ __forceinline__ uint32_t inv_positive(float low, float high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t word;
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return nhwc_larger(convoy_half2(low, high), 0);
+#endif
+}
+
 /* Results in 16 bits of sums of N tiles, in the order of a fragment (a of mma.cuh) for each two tiles. Bounds
  * are applied to rounded numbers, which gives the same bits: rounding keeps the order. */
 template <int N>
@@ -66,20 +86,48 @@ static __device__ __forceinline__ void inv_activate(const struct inv_act &act, f
         inv_apply<CONVOY_UNARY_SWISH>(sum);
     else if (act.kind == INV_HARD_SWISH)
         inv_apply<CONVOY_UNARY_HARD_SWISH>(sum);
+    if (act.kind == INV_RELU) {
 #pragma unroll
-    for (int j = 0; j < N; j++)
+        for (int i = 0; i < N * 2; i++)
+            words[i / 4][i % 4] =
+                nhwc_smaller(inv_positive(sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]), act.high);
+        return;
+    }
 #pragma unroll
-        for (int half = 0; half < 2; half++)
-            words[j / 2][j % 2 * 2 + half] = convoy_half2(sum[j][half * 2], sum[j][half * 2 + 1]);
-    if (act.kind == INV_BOUNDED)
+    for (int i = 0; i < N * 2; i++)
+        words[i / 4][i % 4] = convoy_half2(sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]);
+    if (act.kind == INV_CLIP)
 #pragma unroll
-        for (int i = 0; i < N / 2; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                words[i][e] = nhwc_smaller(nhwc_larger(words[i][e], act.low), act.high);
+        for (int i = 0; i < N * 2; i++)
+            words[i / 4][i % 4] = nhwc_smaller(nhwc_larger(words[i / 4][i % 4], act.low), act.high);
 }
 
 /* ---- The first layer ---- */
+
+/* A pixel of those that a patch reads. */
+struct inv_pixel {
+    int line, column;
+
+    __device__ __forceinline__ inv_pixel(const struct inv_job &job, int number)
+        : line((int)((unsigned)number * job.box_part >> 16)), column(number - line * job.box_w)
+    {
+    }
+};
+
+/* Zeros in what lies around the image of the middle, where the box has only what is in the image. */
+template <typename TILE>
+static __device__ __forceinline__ void inv_clear(const struct inv_job &job, const struct inv_place &place,
+                                                 char *middle)
+{
+    constexpr int CELLS = INV_ROW_BYTES / 16;
+    for (int i = (int)threadIdx.x % CONVOY_WARPGROUP; i < TILE::PIXELS * CELLS; i += CONVOY_WARPGROUP) {
+        int pixel = i / CELLS, line = pixel / TILE::BOX, column = pixel % TILE::BOX;
+        if ((unsigned)(line - place.down) >= (unsigned)job.box_h ||
+            (unsigned)(column - place.right) >= (unsigned)job.box_w)
+            *reinterpret_cast<uint4 *>(middle + (line * TILE::BOX + TILE::at_column(column)) * INV_PITCH +
+                                       i % CELLS * 16) = make_uint4(0, 0, 0, 0);
+    }
+}
 
 /* For 64 pixels of a patch. Its results lie pixel by pixel in `middle`, zeros outside of the image. */
 template <typename TILE, int STRIDE>
@@ -91,7 +139,7 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
     inv_begin_sums(bias, sum);
     uint64_t a = convoy_matrix_rows(x + piece * NHWC_PIECE * job.x_row, job.x_row);
     uint64_t b = convoy_matrix_rows(weights, job.x_row);
-    int a_panel = TILE::PIECES * NHWC_PIECE * job.x_row / 16, b_panel = INV_CHANNELS * job.x_row / 16;
+    int a_panel = job.pieces * NHWC_PIECE * job.x_row / 16, b_panel = INV_CHANNELS * job.x_row / 16;
     int step = 0, steps = convoy_uniform(job.steps);
     convoy_wgmma_begin();
 #pragma unroll 1
@@ -102,27 +150,36 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
     } while (++step < steps);
     convoy_wgmma_end();
     convoy_wgmma_wait<0>();
-    uint32_t words[INV_CHANNELS / 16][4], worst = 0;
+    uint32_t words[INV_CHANNELS / 16][4], taint = 0;
     inv_activate(job.act[0], sum, words);
-    int lane = (int)threadIdx.x % 32;
+    int lane = (int)threadIdx.x % 32, pixels = job.box_w * job.box_h;
+    bool there[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        int pixel = piece * NHWC_PIECE + inv_row(lane / 4 + half * 8);
-        int line = pixel / TILE::BOX, column = pixel - line * TILE::BOX;
-        bool inside = pixel < TILE::PIXELS &&
-                      (unsigned)(place.y * STRIDE - TILE::PAD + line) < (unsigned)job.h &&
-                      (unsigned)(place.x * STRIDE - TILE::PAD + column) < (unsigned)job.w;
+        int number = piece * NHWC_PIECE + inv_row(lane / 4 + half * 8);
+        const inv_pixel pixel(job, number);
+        there[half] = number < pixels && (unsigned)(place.top + pixel.line) < (unsigned)job.h &&
+                      (unsigned)(place.left + pixel.column) < (unsigned)job.w;
+    }
+    if (!there[0] || !there[1])
 #pragma unroll
         for (int i = 0; i < INV_CHANNELS / 16; i++)
 #pragma unroll
-            for (int e = half; e < 4; e += 2) {
-                words[i][e] = inside ? words[i][e] : 0;
-                worst = inv_worst(worst, words[i][e]);
-            }
-    }
-    inv_tell(job, 0, inv_is_over(worst), place.n);
-    int pixel = piece * NHWC_PIECE + inv_row(lane % 16);
-    char *to = middle + (pixel < TILE::PIXELS ? pixel : TILE::PIXELS) * INV_PITCH + lane / 16 * 16;
+            for (int e = 0; e < 4; e++)
+                words[i][e] = there[e % 2] ? words[i][e] : 0;
+#pragma unroll
+    for (int i = 0; i < INV_CHANNELS / 16; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            taint = inv_taint(taint, words[i][e]);
+    inv_tell(job, 0, inv_is_tainted(taint), place.n);
+    int number = piece * NHWC_PIECE + inv_row(lane % 16);
+    const inv_pixel pixel(job, number);
+    int line = pixel.line + place.down, column = pixel.column + place.right;
+    int at = number < pixels && line < TILE::BOX && column < TILE::BOX
+                 ? line * TILE::BOX + TILE::at_column(column)
+                 : TILE::PIXELS;
+    char *to = middle + at * INV_PITCH + lane / 16 * 16;
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
         convoy_store_matrices(to, i * 32, words[i]);
@@ -157,56 +214,113 @@ static __device__ __forceinline__ uint32_t inv_place_bytes(uint32_t word, unsign
 #endif
 }
 
+/* Which taps the pair-th diagonals are of: two lines of a column; of the last line two columns. */
+template <int SIDE> struct inv_pair {
+    int line[2], column[2];
+
+    __host__ __device__ constexpr inv_pair(int pair) : line{0, 0}, column{0, 0}
+    {
+        constexpr int HALF = SIDE / 2; /* of a column */
+        int two = pair / (2 * HALF + 1), rest = pair % (2 * HALF + 1), second = rest >= HALF;
+        bool last = rest == 2 * HALF || (two == HALF && rest == HALF);
+        line[0] = last ? SIDE - 1 : (rest - second * HALF) * 2;
+        line[1] = last ? SIDE - 1 : line[0] + 1;
+        column[0] = two * 2 + (last ? 0 : second);
+        column[1] = last ? column[0] + 1 : column[0]; /* SIDE: there is none, its weights are zeros */
+    }
+};
+
 /* 32 channels of 64 outputs. A warp has two lines of 8 outputs, and multiplies their pixels at two taps by
- * the diagonals at a time. taps: two taps of each of the 64 channels, then the next two; half: of the
- * channels.
- */
+ * the diagonals at a time. What it loads, 8 pixels of a line, it uses for each tap of that column. taps: of
+ * each pair eight words for the first channel of 8, for the second, ...; half: of the channels. */
 template <typename TILE, int SIDE, int STRIDE>
 static __device__ __forceinline__ void
 inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, const float *bias,
               const struct inv_diagonal &diagonal, int half, uint32_t (&words)[2][4])
 {
-    constexpr int TILES = INV_CHANNELS / 2 / 8;
+    constexpr int TILES = INV_CHANNELS / 2 / 8, LINES = TILE::LINES, LINE_BYTES = TILE::BOX * INV_PITCH;
     float sum[TILES][4];
     inv_begin_sums(bias + half * (INV_CHANNELS / 2), sum);
-    int lane = (int)threadIdx.x % 32, output = inv_row(lane % 16);
-    const char *from = middle +
-                       (output / INV_SIDE * STRIDE * TILE::BOX + output % INV_SIDE * STRIDE) * INV_PITCH +
-                       half * INV_CHANNELS;
-    const uint32_t *weights = reinterpret_cast<const uint32_t *>(taps) + half * (INV_CHANNELS / 2) + lane / 4;
+    int lane = (int)threadIdx.x % 32;
+    const char *first =
+        middle + inv_row(0) / INV_SIDE * STRIDE * LINE_BYTES + lane % 8 * INV_PITCH + half * INV_CHANNELS;
+    const char *four = first + lane / 8 * LINE_BYTES, *one = first + lane / 8 * 16;
+    const char *weights = taps + lane / 4 * (INV_TAP_ROW / 8) + half * 16;
+    uint32_t lines[LINES][TILES], last[2][TILES]; /* of a column; of the one before, at its last tap */
+    int pair = 0;
 #pragma unroll
-    for (int pair = 0; pair < TILE::PAIRS; pair++) {
-        /* Behind the last tap its pixels again, by zeros. */
-        const int first = pair * 2, second = first + 1 < SIDE * SIDE ? first + 1 : first;
-        int tap = lane < 16 ? (first / SIDE * TILE::BOX + first % SIDE) * INV_PITCH
-                            : (second / SIDE * TILE::BOX + second % SIDE) * INV_PITCH;
+    for (int column = 0; column < SIDE; column++) {
+        const int at = TILE::at_column(column) * INV_PITCH;
 #pragma unroll
         for (int j = 0; j < TILES; j++) {
-            uint32_t a[4], word = weights[pair * INV_CHANNELS + j * 8];
-            convoy_load_matrices(a, from + tap, j * 16);
-            convoy_mma_half(sum[j], a, inv_place_bytes(word, diagonal.first),
-                            inv_place_bytes(word, diagonal.second));
+            uint32_t all[4];
+            convoy_load_matrices(all, four, at + j * 16);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                lines[i][j] = all[i];
+        }
+#pragma unroll
+        for (int i = 4; i < LINES; i++)
+            convoy_load_matrices(lines[i], one, at + i * LINE_BYTES);
+#pragma unroll
+        for (int line = 0; line < SIDE; line += 2) {
+            bool is_last = line == SIDE - 1, alone = is_last && column == SIDE - 1;
+            if (!is_last || column % 2 == 1 || alone) {
+                const uint4 loaded = *reinterpret_cast<const uint4 *>(weights + pair++ * INV_TAP_ROW);
+                const uint32_t both[TILES] = {loaded.x, loaded.y, loaded.z, loaded.w};
+#pragma unroll
+                for (int j = 0; j < TILES; j++) {
+                    const int next = is_last ? line : line + 1;
+                    bool pairs = is_last && !alone;
+                    const uint32_t a[4] = {pairs ? last[0][j] : lines[line][j],
+                                           pairs ? last[1][j] : lines[line + STRIDE][j], lines[next][j],
+                                           lines[next + STRIDE][j]};
+                    convoy_mma_half(sum[j], a, inv_place_bytes(both[j], diagonal.first),
+                                    inv_place_bytes(both[j], diagonal.second));
+                }
+            }
+            if (is_last)
+#pragma unroll
+                for (int j = 0; j < TILES; j++) {
+                    last[0][j] = lines[line][j];
+                    last[1][j] = lines[line + STRIDE][j];
+                }
         }
     }
     inv_activate(job.act[1], sum, words);
 }
 
-/* Tells of results of the depthwise layer that fp16 does not hold, of outputs that there are. */
+/* Is there an output of a patch, and is it in the image? */
+static __device__ __forceinline__ bool inv_is_output(const struct inv_job &job, const struct inv_place &place,
+                                                     int number)
+{
+    int line = number / INV_SIDE, column = number % INV_SIDE;
+    return line < job.side && column < job.side && place.y + line < job.oh && place.x + column < job.ow;
+}
+
+/* Tells of results that fp16 does not hold, of outputs that there are; taint: of a lane's outputs lane / 4
+ * and the one a line below. */
+static __device__ __forceinline__ void inv_tell_outputs(const struct inv_job &job, int layer,
+                                                        const struct inv_place &place,
+                                                        const uint32_t (&taint)[2])
+{
+    int output = inv_row((int)threadIdx.x % 32 / 4);
+    inv_tell(job, layer,
+             (inv_is_tainted(taint[0]) && inv_is_output(job, place, output)) ||
+                 (inv_is_tainted(taint[1]) && inv_is_output(job, place, output + INV_SIDE)),
+             place.n);
+}
+
 static __device__ __forceinline__ void inv_look(const struct inv_job &job, const struct inv_place &place,
                                                 const uint32_t (&words)[INV_CHANNELS / 16][4])
 {
-    int output = inv_row((int)threadIdx.x % 32 / 4), x = place.x + output % INV_SIDE;
-    uint32_t worst[2] = {0, 0};
+    uint32_t taint[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            worst[e % 2] = inv_worst(worst[e % 2], words[i][e]);
-    int y = place.y + output / INV_SIDE; /* and the line below */
-    inv_tell(job, 1,
-             x < job.ow &&
-                 ((inv_is_over(worst[0]) && y < job.oh) || (inv_is_over(worst[1]) && y + 1 < job.oh)),
-             place.n);
+            taint[e % 2] = inv_taint(taint[e % 2], words[i][e]);
+    inv_tell_outputs(job, 1, place, taint);
 }
 
 /* ---- The last layer ---- */
@@ -236,22 +350,57 @@ static __device__ __forceinline__ void inv_project(const uint32_t (&words)[INV_C
     convoy_wgmma_wait<0>();
 }
 
-/* Two numbers of x: of a pixel, from channel on. */
-template <typename TILE>
-static __device__ __forceinline__ float2 inv_x(const struct inv_job &job, const char *x, int pixel,
-                                               int channel)
+/* A pixel of x, as the copy engine left it. */
+struct inv_x {
+    const char *row;
+    int swizzle;
+
+    __device__ __forceinline__ inv_x(const struct inv_job &job, const char *x, int pixel)
+        : row(x + pixel * job.x_row), swizzle((pixel * job.x_row >> 7) & (job.x_row / 16 - 1))
+    {
+    }
+
+    /* Two numbers, from channel `map` of tile j of 8 on. */
+    __device__ __forceinline__ float2 at(const struct inv_job &job, int j, int map) const
+    {
+        int in_panel = job.panel_shift + 1, panel = j >> in_panel, cell = j & ((1 << in_panel) - 1);
+        uint32_t word = *reinterpret_cast<const uint32_t *>(
+            row + panel * job.pieces * NHWC_PIECE * job.x_row + (cell ^ swizzle) * 16 + map * 2);
+        return make_float2(convoy_from_half(word & 0xffffu), convoy_from_half(word >> 16));
+    }
+};
+
+/* Adds the pixels of x under the outputs. */
+template <typename TILE, int NT>
+static __device__ __forceinline__ void inv_add_x(const struct inv_job &job, const char *x,
+                                                 const struct inv_place &place, float (&sum)[NT][4])
 {
-    int panel = channel / job.x_channels, cell = channel % job.x_channels / 8;
-    int swizzled = cell ^ ((pixel * job.x_row >> 7) & (job.x_row / 16 - 1));
-    uint32_t word = *reinterpret_cast<const uint32_t *>(
-        x + (panel * TILE::PIECES * NHWC_PIECE + pixel) * job.x_row + swizzled * 16 + channel % 8 * 2);
-    return make_float2(convoy_from_half(word & 0xffffu), convoy_from_half(word >> 16));
+    int lane = (int)threadIdx.x % 32, output = inv_row(lane / 4);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int line = output / INV_SIDE + half + TILE::PAD - place.down;
+        int column = output % INV_SIDE + TILE::PAD - place.right;
+        bool there = line < job.box_h && column < job.box_w;
+        const inv_x pixel(job, x, there ? line * job.box_w + column : 0);
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            if (j * 8 >= job.k)
+                continue;
+            const float2 added = pixel.at(job, j, lane % 4 * 2);
+            sum[j][half * 2] += added.x;
+            sum[j][half * 2 + 1] += added.y;
+        }
+    }
 }
 
-/* Stores 16 maps or channels of 16 outputs in a panel of 64 by 64, as the copy engine wants it. */
-static __device__ __forceinline__ void inv_store(char *panel, int i, const uint32_t (&words)[4])
+/* Stores 16 maps or channels of 16 outputs in a panel of 64, as the copy engine wants it: a patch's outputs
+ * one after the other. */
+static __device__ __forceinline__ void inv_store(const struct inv_job &job, char *panel, int i,
+                                                 const uint32_t (&words)[4])
 {
-    int lane = (int)threadIdx.x % 32, row = inv_row(lane % 16);
+    int lane = (int)threadIdx.x % 32, output = inv_row(lane % 16);
+    int line = output / INV_SIDE, column = output % INV_SIDE;
+    int row = line < job.side && column < job.side ? line * job.side + column : NHWC_PIECE - 1;
     convoy_store_matrices(panel + row * INV_ROW_BYTES,
                           convoy_swizzled_cell<INV_ROW_BYTES>(row, i * 2 + lane / 16) * 16, words);
 }
@@ -261,42 +410,30 @@ template <typename TILE, int NT>
 static __device__ __forceinline__ void inv_finish(const struct inv_job &job, const char *x, char *results,
                                                   const struct inv_place &place, float (&sum)[NT][4])
 {
-    int lane = (int)threadIdx.x % 32, output = inv_row(lane / 4), map = lane % 4 * 2;
+    int map = (int)threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < NT; j++) {
-        if (j * 8 >= job.k) /* zeros, which an infinity before makes NaN */
+        if (job.bias[2] == nullptr || j * 8 >= job.k)
             continue;
-        const float2 bias = job.bias[2] != nullptr
-                                ? __ldg(reinterpret_cast<const float2 *>(job.bias[2] + j * 8 + map))
-                                : make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            sum[j][half * 2] += bias.x;
-            sum[j][half * 2 + 1] += bias.y;
-            if (!job.residual)
-                continue;
-            int at = output + half * 8;
-            int pixel = (at / INV_SIDE + TILE::PAD) * TILE::BOX + at % INV_SIDE + TILE::PAD;
-            const float2 added = inv_x<TILE>(job, x, pixel, j * 8 + map);
-            sum[j][half * 2] += added.x;
-            sum[j][half * 2 + 1] += added.y;
-        }
+        const float2 bias = __ldg(reinterpret_cast<const float2 *>(job.bias[2] + j * 8 + map));
+        sum[j][0] += bias.x;
+        sum[j][1] += bias.y;
+        sum[j][2] += bias.x;
+        sum[j][3] += bias.y;
     }
-    uint32_t words[NT / 2][4], worst[2] = {0, 0};
+    if (job.residual)
+        inv_add_x<TILE>(job, x, place, sum);
+    uint32_t words[NT / 2][4], taint[2] = {0, 0};
     inv_activate(job.act[2], sum, words);
 #pragma unroll
     for (int i = 0; i < NT / 2; i++) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            if (i * 16 + e / 2 * 8 < job.k)
-                worst[e % 2] = inv_worst(worst[e % 2], words[i][e]);
-        inv_store(results + i / 4 * TILE::RESULT_BYTES, i % 4, words[i]);
+            if (i * 16 + e / 2 * 8 < job.k) /* others are zeros, which an infinity before makes NaN */
+                taint[e % 2] = inv_taint(taint[e % 2], words[i][e]);
+        inv_store(job, results + i / 4 * TILE::RESULT_BYTES, i % 4, words[i]);
     }
-    int py = place.y + output / INV_SIDE, px = place.x + output % INV_SIDE;
-    inv_tell(job, 2,
-             px < job.ow &&
-                 ((inv_is_over(worst[0]) && py < job.oh) || (inv_is_over(worst[1]) && py + 1 < job.oh)),
-             place.n);
+    inv_tell_outputs(job, 2, place, taint);
 }
 
 #endif
