@@ -216,22 +216,40 @@ static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[8][4], con
                                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
 }
 
-static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[16][4], const uint32_t (&a)[4],
+static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[12][4], const uint32_t (&a)[4],
                                                          uint64_t b)
 {
     CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
-                                   "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+                                   "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+                                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+                                   "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
+                                   "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
+                                   "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+                                   "}, {%48, %49, %50, %51}, %52, p, 1, 1, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
+                                     CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7),
+                                     CONVOY_TILE(8), CONVOY_TILE(9), CONVOY_TILE(10), CONVOY_TILE(11)
+                                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
+}
+
+static __device__ __forceinline__ void convoy_wgmma_rows(float (&sum)[20][4], const uint32_t (&a)[4],
+                                                         uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 {"
                                    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
                                    "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
                                    "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
                                    "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
                                    "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
-                                   "%62, %63"
-                                   "}, {%64, %65, %66, %67}, %68, p, 1, 1, 0;}"
+                                   "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, "
+                                   "%74, %75, %76, %77, %78, %79"
+                                   "}, {%80, %81, %82, %83}, %84, p, 1, 1, 0;}"
                                    : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
                                      CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7),
                                      CONVOY_TILE(8), CONVOY_TILE(9), CONVOY_TILE(10), CONVOY_TILE(11),
-                                     CONVOY_TILE(12), CONVOY_TILE(13), CONVOY_TILE(14), CONVOY_TILE(15)
+                                     CONVOY_TILE(12), CONVOY_TILE(13), CONVOY_TILE(14), CONVOY_TILE(15),
+                                     CONVOY_TILE(16), CONVOY_TILE(17), CONVOY_TILE(18), CONVOY_TILE(19)
                                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));)
 }
 

@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
     bool leads = threadIdx.x % CONVOY_WARPGROUP == 0;
     const struct inv_barriers barriers = {first, first + INV_STAGES,
                                           first + 2 * INV_STAGES + group * INV_BUFFERS};
-    char *own = shared + group * job.group_bytes, *middle = own + job.own;
+    char *own = shared + group * job.group_bytes, *middle = own + job.own, *table = own + job.tables;
     bool stays = job.stages == job.chunks; /* the weights, once they are there */
     int rounds =
         (int)((unsigned)(job.tiles - (int)blockIdx.x * job.groups - 1) / (gridDim.x * (unsigned)job.groups)) +
@@ -152,6 +152,8 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             convoy_barrier_make(first + 2 * INV_STAGES + i, 1);
     }
     inv_load_biases(job, biases);
+    for (int i = (int)threadIdx.x; i < tile::TAP_BYTES / 16; i += (int)blockDim.x)
+        reinterpret_cast<uint4 *>(shared + job.zeros)[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
     if (threadIdx.x == 0)
         for (int item = 0; item < job.stages && item < items; item++)
@@ -165,7 +167,6 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
     }
     __syncwarp();
     convoy_wait_for_previous(); /* this thread, too, writes what others read */
-    const struct inv_diagonal diagonal;
     struct inv_turn turn = {0, 0, 0};
     for (int round = 0; round < rounds; round++) {
         struct inv_place place;
@@ -187,25 +188,28 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
         nhwc_group_sync(group);
         if (job.inside)
             inv_clear<tile>(job, place, middle);
-        for (int chunk = 0; chunk < job.chunks; chunk++) {
+        inv_make_table<tile>(job, place, table);
+        for (int chunk = 0, chunks = convoy_uniform(job.chunks); chunk < chunks; chunk++) {
             const char *weights = shared + job.ring + turn.slot * job.stage_bytes;
             const char *project = weights + job.x_panels * INV_CHANNELS * job.x_row;
             const float *bias = biases + chunk * INV_CHANNELS;
             convoy_barrier_wait(barriers.full + turn.slot, stays ? 0 : turn.phase);
-            for (int piece = 0; piece < job.pieces; piece++)
-                inv_expand<tile, STRIDE>(job, x, weights, bias, middle, place, piece);
+            for (int piece = 0, pieces = convoy_uniform(job.pieces); piece < pieces; piece++)
+                inv_expand(job, x, weights, bias, middle, table, place.n, piece);
             nhwc_group_sync(group);
             uint32_t words[INV_CHANNELS / 16][4];
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                inv_depthwise<tile, SIDE, STRIDE>(job, middle, project + tile::PROJECT_BYTES,
-                                                  bias + job.chunks * INV_CHANNELS, diagonal, half,
-                                                  reinterpret_cast<uint32_t(&)[2][4]>(words[half * 2]));
-            inv_look(job, place, words);
+                inv_depthwise<tile, SIDE, STRIDE>(
+                    job, middle, inv_diagonals(project + tile::PROJECT_BYTES, shared + job.zeros),
+                    bias + job.chunks * INV_CHANNELS, half,
+                    reinterpret_cast<uint32_t(&)[2][4]>(words[half * 2]));
             if constexpr (NT > 0) {
                 nhwc_group_sync(group); /* the middle's place is free */
                 inv_project<NT>(words, project, sum);
+                inv_look(job, place, words);
             } else {
+                inv_look(job, place, words);
                 char *results = middle + tile::MIDDLE_BYTES + chunk % 2 * tile::RESULT_BYTES;
 #pragma unroll
                 for (int i = 0; i < INV_CHANNELS / 16; i++)
@@ -269,13 +273,16 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     job->groups = groups;
     job->buffers = buffers;
     job->own = buffers * job->x_bytes;
-    job->group_bytes = job->own + TILE::OWN_BYTES;
+    job->tables = job->own + TILE::OWN_BYTES;
+    job->group_bytes = job->tables + (int)convoy_div_up(job->pieces * INV_TABLE_ROW, 1024) * 1024;
     job->ring = groups * job->group_bytes;
     int biases = 2 * job->chunks * INV_CHANNELS * (int)sizeof(float);
-    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - job->ring) / job->stage_bytes;
+    int room =
+        (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - TILE::TAP_BYTES - job->ring) / job->stage_bytes;
     job->stages = neck_least(neck_least(room, job->chunks), INV_STAGES);
     job->biases = job->ring + job->stages * job->stage_bytes;
-    job->barriers = job->biases + biases;
+    job->zeros = job->biases + biases;
+    job->barriers = job->zeros + TILE::TAP_BYTES;
     job->bytes = job->barriers + INV_BARRIERS + 1024;
     return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
 }
@@ -360,6 +367,14 @@ static bool inv_acts(const struct convoy_unary &act, struct inv_act *to)
     }
 }
 
+/* Does the kernel look for infinities and NaN among a layer's results? Not where its activation leaves none
+ * of the former: NaN of x goes on to the last layer, of which it is told. */
+static bool inv_looks(const struct convoy_bottleneck_shape &s, int layer, const struct inv_act &act)
+{
+    bool last = layer == convoy_bottleneck_layers(&s) - 1;
+    return last || act.kind != INV_RELU || act.high == inv_twice(INFINITY);
+}
+
 template <int SIDE, int STRIDE, int NT>
 static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
                                  const struct convoy_bottleneck_operands *operands, cudaStream_t stream)
@@ -370,6 +385,8 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
     neck_take(*s, *operands, &job);
     for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++)
         inv_acts(s->act[layer], &job.act[layer]);
+    for (int layer = 0; layer < 2; layer++)
+        job.looks[layer] = inv_looks(*s, layer, job.act[layer]);
     const struct convoy_map_images x =
         nhwc_plain_images(operands->x, s->n, s->h, s->w, (int)convoy_nhwc_channels(s->c), s->x_pixel);
     const struct convoy_map_images y =
@@ -397,6 +414,11 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
                                            : INV_CALL_NT(FUNCTION, 3, 2, s, __VA_ARGS__)                     \
          : (s)->stride == 1 ? INV_CALL_NT(FUNCTION, 5, 1, s, __VA_ARGS__)                                    \
                         : INV_CALL_NT(FUNCTION, 5, 2, s, __VA_ARGS__))
+
+#define INV_CALL_SIDE(FUNCTION, s, ...)                                                                      \
+    ((s)->side == 3     ? (s)->stride == 1 ? FUNCTION<3, 1>(__VA_ARGS__) : FUNCTION<3, 2>(__VA_ARGS__)       \
+         : (s)->stride == 1 ? FUNCTION<5, 1>(__VA_ARGS__)                                                    \
+                        : FUNCTION<5, 2>(__VA_ARGS__))
 
 static cudaError_t inv_launch(const struct convoy_bottleneck_shape *s,
                               const struct convoy_bottleneck_operands *operands, cudaStream_t stream)
@@ -461,15 +483,15 @@ static void inv_pack_panel(const struct convoy_bottleneck_shape *s, const float 
 }
 
 /* The depthwise layer's taps of 64 channels from `first` on, as inv_depthwise() reads them. */
-template <int SIDE>
+template <int SIDE, int STRIDE>
 static void inv_pack_taps(const struct convoy_bottleneck_shape *s, const float *weights, int first,
                           convoy_fp16 *to)
 {
     for (int pair = 0; pair < (SIDE * SIDE + 1) / 2; pair++) {
-        const inv_pair<SIDE> taps(pair);
+        const inv_pair<SIDE, STRIDE> taps(pair);
         for (int tap = 0; tap < 2; tap++)
             for (int i = 0; i < INV_CHANNELS && first + i < s->mid && taps.column[tap] < SIDE; i++)
-                to[(pair * INV_CHANNELS + i % 8 * 8 + i / 8) * 2 + tap] = convoy_half(
+                to[((pair * 8 + i % 8) * 8 + i / 8) * 4 + tap * 2 + i % 2] = convoy_half(
                     weights[((int64_t)(first + i) * SIDE + taps.line[tap]) * SIDE + taps.column[tap]]);
     }
 }
@@ -489,10 +511,7 @@ static void inv_pack(const struct convoy_bottleneck_shape *s,
         if (maps > 0)
             neck_pack_chunk(weights[2], 1, 0, s->k, s->mid, 0, first, maps, to);
         to += (int64_t)maps * INV_CHANNELS;
-        if (s->side == 3)
-            inv_pack_taps<3>(s, weights[1], first, to);
-        else
-            inv_pack_taps<5>(s, weights[1], first, to);
+        INV_CALL_SIDE(inv_pack_taps, s, s, weights[1], first, to);
     }
 }
 

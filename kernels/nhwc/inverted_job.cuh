@@ -7,14 +7,15 @@
 #define INV_SIDE       8  /* outputs of a patch's side */
 #define INV_CHANNELS   64 /* of the middle, at a time: a chunk */
 #define INV_ROW_BYTES  (INV_CHANNELS * 2)
-#define INV_MAPS       160                  /* most of the last layer */
-#define INV_GROUPS     4                    /* most warpgroups of a block */
-#define INV_STAGES     16                   /* most chunks whose weights are there at a time */
-#define INV_BUFFERS    2                    /* most patches of x of a warpgroup */
-#define INV_BARRIERS   512                  /* bytes */
-#define INV_SHARED_MAX (227 << 10)          /* bytes of a block's shared memory */
-#define INV_PITCH      (INV_ROW_BYTES + 16) /* from pixel to pixel of the middle: 8 pixels in other banks */
-#define INV_TAP_ROW    (INV_CHANNELS * 4)   /* bytes of two taps of the depthwise filter */
+#define INV_MAPS       160                    /* most of the last layer */
+#define INV_GROUPS     4                      /* most warpgroups of a block */
+#define INV_STAGES     16                     /* most chunks whose weights are there at a time */
+#define INV_BUFFERS    2                      /* most patches of x of a warpgroup */
+#define INV_BARRIERS   512                    /* bytes */
+#define INV_SHARED_MAX (227 << 10)            /* bytes of a block's shared memory */
+#define INV_PITCH      (INV_ROW_BYTES + 16)   /* from pixel to pixel of the middle: 8 pixels in other banks */
+#define INV_TAP_ROW    (INV_CHANNELS * 8)     /* bytes of two taps of the depthwise filter */
+#define INV_TABLE_ROW  (CONVOY_WARPGROUP * 4) /* bytes of a piece's table: a word for each thread */
 
 /* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer; 0: there is none, and the depthwise
  * layer's results are stored. */
@@ -66,7 +67,9 @@ struct inv_job {
     int steps, panel_shift;          /* 16 channels each, of all and (a power of two) of a panel */
     int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */
     int chunks, stage_bytes, stages;
-    int groups, own; /* warpgroups; where their own places begin, behind each x */
+    int zeros, tables; /* places in shared memory: of TILE::TAP_BYTES, behind a warpgroup's middle */
+    bool looks[2];     /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
+    int groups, own;   /* warpgroups; where their own places begin, behind each x */
     int group_bytes, ring, biases, barriers, bytes; /* places in shared memory; groups are at 0 */
     bool residual;
     struct inv_act act[CONVOY_BOTTLENECK_LAYERS];

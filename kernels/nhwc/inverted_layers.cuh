@@ -129,11 +129,38 @@ static __device__ __forceinline__ void inv_clear(const struct inv_job &job, cons
     }
 }
 
+/* What a thread needs of 64 pixels for the whole patch, a word: where in the middle lies the one for which it
+ * stores, and whether those are in the image whose results it has. */
+#define INV_TABLE_AT 2 /* bits below the place */
+
+template <typename TILE>
+static __device__ __forceinline__ void inv_make_table(const struct inv_job &job,
+                                                      const struct inv_place &place, char *table)
+{
+    int lane = (int)threadIdx.x % 32, pixels = job.box_w * job.box_h;
+    for (int piece = 0; piece < job.pieces; piece++) {
+        int number = piece * NHWC_PIECE + inv_row(lane % 16);
+        const inv_pixel stored(job, number);
+        int line = stored.line + place.down, column = stored.column + place.right;
+        int at = number < pixels && line < TILE::BOX && column < TILE::BOX
+                     ? line * TILE::BOX + TILE::at_column(column)
+                     : TILE::PIXELS;
+        unsigned word = (unsigned)(at * INV_PITCH + lane / 16 * 16) << INV_TABLE_AT;
+        for (int half = 0; half < 2; half++) {
+            number = piece * NHWC_PIECE + inv_row(lane / 4 + half * 8);
+            const inv_pixel pixel(job, number);
+            if (number < pixels && (unsigned)(place.top + pixel.line) < (unsigned)job.h &&
+                (unsigned)(place.left + pixel.column) < (unsigned)job.w)
+                word |= 1u << half;
+        }
+        reinterpret_cast<unsigned *>(table + piece * INV_TABLE_ROW)[threadIdx.x % CONVOY_WARPGROUP] = word;
+    }
+}
+
 /* For 64 pixels of a patch. Its results lie pixel by pixel in `middle`, zeros outside of the image. */
-template <typename TILE, int STRIDE>
 static __device__ __forceinline__ void inv_expand(const struct inv_job &job, const char *x,
                                                   const char *weights, const float *bias, char *middle,
-                                                  const struct inv_place &place, int piece)
+                                                  const char *table, int n, int piece)
 {
     float sum[INV_CHANNELS / 8][4];
     inv_begin_sums(bias, sum);
@@ -150,36 +177,26 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
     } while (++step < steps);
     convoy_wgmma_end();
     convoy_wgmma_wait<0>();
-    uint32_t words[INV_CHANNELS / 16][4], taint = 0;
+    uint32_t words[INV_CHANNELS / 16][4];
     inv_activate(job.act[0], sum, words);
-    int lane = (int)threadIdx.x % 32, pixels = job.box_w * job.box_h;
-    bool there[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int number = piece * NHWC_PIECE + inv_row(lane / 4 + half * 8);
-        const inv_pixel pixel(job, number);
-        there[half] = number < pixels && (unsigned)(place.top + pixel.line) < (unsigned)job.h &&
-                      (unsigned)(place.left + pixel.column) < (unsigned)job.w;
-    }
-    if (!there[0] || !there[1])
+    unsigned pixel =
+        reinterpret_cast<const unsigned *>(table + piece * INV_TABLE_ROW)[threadIdx.x % CONVOY_WARPGROUP];
+    if ((pixel & 3u) != 3u)
 #pragma unroll
         for (int i = 0; i < INV_CHANNELS / 16; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                words[i][e] = there[e % 2] ? words[i][e] : 0;
+                words[i][e] = (pixel >> e % 2 & 1u) != 0 ? words[i][e] : 0;
+    if (job.looks[0]) {
+        uint32_t taint = 0;
 #pragma unroll
-    for (int i = 0; i < INV_CHANNELS / 16; i++)
+        for (int i = 0; i < INV_CHANNELS / 16; i++)
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            taint = inv_taint(taint, words[i][e]);
-    inv_tell(job, 0, inv_is_tainted(taint), place.n);
-    int number = piece * NHWC_PIECE + inv_row(lane % 16);
-    const inv_pixel pixel(job, number);
-    int line = pixel.line + place.down, column = pixel.column + place.right;
-    int at = number < pixels && line < TILE::BOX && column < TILE::BOX
-                 ? line * TILE::BOX + TILE::at_column(column)
-                 : TILE::PIXELS;
-    char *to = middle + at * INV_PITCH + lane / 16 * 16;
+            for (int e = 0; e < 4; e++)
+                taint = inv_taint(taint, words[i][e]);
+        inv_tell(job, 0, inv_is_tainted(taint), n);
+    }
+    char *to = middle + (pixel >> INV_TABLE_AT);
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
         convoy_store_matrices(to, i * 32, words[i]);
@@ -187,67 +204,74 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
 
 /* ---- The depthwise layer ---- */
 
-/* A lane's share of two taps of 8 channels as diagonal matrices, one above the other (b of mma.cuh): the lane
- * has one number of the diagonals, if it has any. */
-struct inv_diagonal {
-    unsigned first, second; /* which bytes of the two taps' word go where; 4: zero */
-
-    __device__ __forceinline__ inv_diagonal()
-    {
-        int lane = (int)threadIdx.x % 32, column = lane / 4, row = lane % 4 * 2;
-        first = column == row ? 0x4410u : column == row + 1 ? 0x1044u : 0x4444u;
-        second = column == row ? 0x4432u : column == row + 1 ? 0x3244u : 0x4444u;
-    }
-};
-
-static __device__ __forceinline__ uint32_t inv_place_bytes(uint32_t word, unsigned places)
-{
-#ifdef __CUDA_ARCH__
-    return __byte_perm(word, 0, places);
-#else
-    uint32_t to = 0;
-    for (int i = 0; i < 4; i++) {
-        unsigned from = places >> (4 * i) & 15u;
-        to |= from < 4 ? (word >> (8 * from) & 0xffu) << (8 * i) : 0;
-    }
-    return to;
-#endif
-}
-
-/* Which taps the pair-th diagonals are of: two lines of a column; of the last line two columns. */
-template <int SIDE> struct inv_pair {
+/* Which taps the pair-th diagonals are of: two lines of a column; of the line that is left two columns. */
+template <int SIDE, int STRIDE> struct inv_pair {
+    static constexpr int HALF = SIDE / 2; /* pairs of a column */
+    /* The line that is left. */
+    static constexpr int LAST = STRIDE == 1 && SIDE == 3 ? 1 : SIDE - 1;
     int line[2], column[2];
+
+    /* With stride 1 lines r and r + 2, which two lines of outputs read as four lines that follow each other.
+     */
+    static __host__ __device__ constexpr int first_of(int pair)
+    {
+        return STRIDE == 1 ? pair : pair * 2;
+    }
+    static __host__ __device__ constexpr int second_of(int pair)
+    {
+        return STRIDE == 1 ? pair + 2 : pair * 2 + 1;
+    }
 
     __host__ __device__ constexpr inv_pair(int pair) : line{0, 0}, column{0, 0}
     {
-        constexpr int HALF = SIDE / 2; /* of a column */
-        int two = pair / (2 * HALF + 1), rest = pair % (2 * HALF + 1), second = rest >= HALF;
+        int two = pair / (2 * HALF + 1), rest = pair % (2 * HALF + 1);
         bool last = rest == 2 * HALF || (two == HALF && rest == HALF);
-        line[0] = last ? SIDE - 1 : (rest - second * HALF) * 2;
-        line[1] = last ? SIDE - 1 : line[0] + 1;
-        column[0] = two * 2 + (last ? 0 : second);
+        line[0] = last ? LAST : first_of(rest % HALF);
+        line[1] = last ? LAST : second_of(rest % HALF);
+        column[0] = two * 2 + (last ? 0 : rest / HALF);
         column[1] = last ? column[0] + 1 : column[0]; /* SIDE: there is none, its weights are zeros */
     }
 };
 
-/* 32 channels of 64 outputs. A warp has two lines of 8 outputs, and multiplies their pixels at two taps by
- * the diagonals at a time. What it loads, 8 pixels of a line, it uses for each tap of that column. taps: of
- * each pair eight words for the first channel of 8, for the second, ...; half: of the channels. */
-template <typename TILE, int SIDE, int STRIDE>
-static __device__ __forceinline__ void
-inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, const float *bias,
-              const struct inv_diagonal &diagonal, int half, uint32_t (&words)[2][4])
+/* Where a lane reads its share of the diagonals (b of mma.cuh): a quarter of the lanes has one number each of
+ * 8 channels' two taps, the others have none. */
+static __device__ __forceinline__ const char *inv_diagonals(const char *taps, const char *zeros)
 {
+    int lane = (int)threadIdx.x % 32;
+    return lane % 4 == lane / 8 ? taps + lane / 4 * (INV_TAP_ROW / 8) : zeros;
+}
+
+/* 32 channels of 64 outputs. A warp has two lines of 8 outputs, and multiplies their pixels at two taps by
+ * the diagonals at a time. What it loads, 8 pixels of a line, it uses for each tap of that column. diagonals:
+ * of each pair of taps two words for the first 8 channels, for the second ones, ...; half: of the channels.
+ */
+template <typename TILE, int SIDE, int STRIDE>
+static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, const char *middle,
+                                                     const char *diagonals, const float *bias, int half,
+                                                     uint32_t (&words)[2][4])
+{
+    using pair_of = inv_pair<SIDE, STRIDE>;
     constexpr int TILES = INV_CHANNELS / 2 / 8, LINES = TILE::LINES, LINE_BYTES = TILE::BOX * INV_PITCH;
     float sum[TILES][4];
     inv_begin_sums(bias + half * (INV_CHANNELS / 2), sum);
-    int lane = (int)threadIdx.x % 32;
+    int lane = (int)threadIdx.x % 32, quarter = lane / 8;
     const char *first =
         middle + inv_row(0) / INV_SIDE * STRIDE * LINE_BYTES + lane % 8 * INV_PITCH + half * INV_CHANNELS;
-    const char *four = first + lane / 8 * LINE_BYTES, *one = first + lane / 8 * 16;
-    const char *weights = taps + lane / 4 * (INV_TAP_ROW / 8) + half * 16;
-    uint32_t lines[LINES][TILES], last[2][TILES]; /* of a column; of the one before, at its last tap */
+    /* The first four lines in the order in which a pair of taps reads them. */
+    const char *four = first + (STRIDE == 1 ? quarter : quarter % 2 * 2 + quarter / 2) * LINE_BYTES;
+    const char *one = first + quarter * 16;
+    const char *weights = diagonals + half * (TILES * 8);
+    uint32_t lines[TILES][LINES], alone[TILES][4]; /* of a column; of two columns, at the line that is left */
     int pair = 0;
+    const auto multiply = [&](int j, const uint32_t(&a)[4], const uint4(&b)[2]) {
+        const uint4 &two = b[j / 2];
+        convoy_mma_half(sum[j], a, j % 2 == 0 ? two.x : two.z, j % 2 == 0 ? two.y : two.w);
+    };
+    const auto load = [&](uint4(&b)[2]) {
+        b[0] = *reinterpret_cast<const uint4 *>(weights + pair * INV_TAP_ROW);
+        b[1] = *reinterpret_cast<const uint4 *>(weights + pair * INV_TAP_ROW + 16);
+        pair++;
+    };
 #pragma unroll
     for (int column = 0; column < SIDE; column++) {
         const int at = TILE::at_column(column) * INV_PITCH;
@@ -257,34 +281,39 @@ inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, c
             convoy_load_matrices(all, four, at + j * 16);
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                lines[i][j] = all[i];
+                lines[j][STRIDE == 1 ? i : i % 2 * 2 + i / 2] = all[i];
         }
 #pragma unroll
-        for (int i = 4; i < LINES; i++)
-            convoy_load_matrices(lines[i], one, at + i * LINE_BYTES);
+        for (int i = 4; i < LINES; i++) {
+            uint32_t all[4];
+            convoy_load_matrices(all, one, at + i * LINE_BYTES);
 #pragma unroll
-        for (int line = 0; line < SIDE; line += 2) {
-            bool is_last = line == SIDE - 1, alone = is_last && column == SIDE - 1;
-            if (!is_last || column % 2 == 1 || alone) {
-                const uint4 loaded = *reinterpret_cast<const uint4 *>(weights + pair++ * INV_TAP_ROW);
-                const uint32_t both[TILES] = {loaded.x, loaded.y, loaded.z, loaded.w};
+            for (int j = 0; j < TILES; j++)
+                lines[j][i] = all[j];
+        }
 #pragma unroll
-                for (int j = 0; j < TILES; j++) {
-                    const int next = is_last ? line : line + 1;
-                    bool pairs = is_last && !alone;
-                    const uint32_t a[4] = {pairs ? last[0][j] : lines[line][j],
-                                           pairs ? last[1][j] : lines[line + STRIDE][j], lines[next][j],
-                                           lines[next + STRIDE][j]};
-                    convoy_mma_half(sum[j], a, inv_place_bytes(both[j], diagonal.first),
-                                    inv_place_bytes(both[j], diagonal.second));
-                }
+        for (int v = 0; v < SIDE / 2; v++) {
+            uint4 b[2];
+            load(b);
+            const int r = pair_of::first_of(v), q = pair_of::second_of(v);
+#pragma unroll
+            for (int j = 0; j < TILES; j++) {
+                const uint32_t a[4] = {lines[j][r], lines[j][r + STRIDE], lines[j][q], lines[j][q + STRIDE]};
+                multiply(j, a, b);
             }
-            if (is_last)
+        }
 #pragma unroll
-                for (int j = 0; j < TILES; j++) {
-                    last[0][j] = lines[line][j];
-                    last[1][j] = lines[line + STRIDE][j];
-                }
+        for (int j = 0; j < TILES; j++) {
+            const int k = column % 2 * 2;
+            alone[j][k] = lines[j][pair_of::LAST];
+            alone[j][k + 1] = lines[j][pair_of::LAST + STRIDE];
+        }
+        if (column % 2 == 1 || column == SIDE - 1) { /* behind the last column an old one, by zeros */
+            uint4 b[2];
+            load(b);
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+                multiply(j, alone[j], b);
         }
     }
     inv_activate(job.act[1], sum, words);
@@ -314,6 +343,8 @@ static __device__ __forceinline__ void inv_tell_outputs(const struct inv_job &jo
 static __device__ __forceinline__ void inv_look(const struct inv_job &job, const struct inv_place &place,
                                                 const uint32_t (&words)[INV_CHANNELS / 16][4])
 {
+    if (!job.looks[1])
+        return;
     uint32_t taint[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
@@ -325,17 +356,6 @@ static __device__ __forceinline__ void inv_look(const struct inv_job &job, const
 
 /* ---- The last layer ---- */
 
-/* NT tiles of maps from FIRST on. */
-template <int NT, int FIRST = 0, int TILES>
-static __device__ __forceinline__ void inv_multiply(float (&sum)[TILES][4], const uint32_t (&a)[4],
-                                                    uint64_t b)
-{
-    constexpr int PART = NT >= 16 ? 16 : NT >= 8 ? 8 : 4;
-    convoy_wgmma_rows(reinterpret_cast<float(&)[PART][4]>(sum[FIRST]), a, b);
-    if constexpr (NT > PART)
-        inv_multiply<NT - PART, FIRST + PART>(sum, a, convoy_matrix_at(b, PART * 8 * INV_ROW_BYTES / 16));
-}
-
 /* Adds a chunk's products with the depthwise layer's results. */
 template <int NT>
 static __device__ __forceinline__ void inv_project(const uint32_t (&words)[INV_CHANNELS / 16][4],
@@ -345,7 +365,7 @@ static __device__ __forceinline__ void inv_project(const uint32_t (&words)[INV_C
     convoy_wgmma_begin();
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
-        inv_multiply<NT>(sum, words[i], convoy_matrix_at(b, i * 2));
+        convoy_wgmma_rows(sum, words[i], convoy_matrix_at(b, i * 2));
     convoy_wgmma_end();
     convoy_wgmma_wait<0>();
 }
