@@ -12,7 +12,7 @@
 #define LAYERS CONVOY_BOTTLENECK_LAYERS
 #define BOUND  2e-3 /* results inside are rounded to fp16, which may go the other way than in float64 */
 #define MARK   5
-#define CASES  1        /* that a shape counts for: it is computed several times */
+#define CASES  2        /* that a bottleneck counts for: it is computed several times */
 #define FEW    20000000 /* products: of these shapes marks are looked at, too */
 
 /* Written: sizes at which patches, boxes, chunks and clusters change. The last ones are resnet50's. */
@@ -152,20 +152,22 @@ static void any_bottleneck(struct convoy_check *check, struct convoy_bottleneck_
     s->residual = true;
 }
 
-/* One of either kind, in turns. */
-static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape *s)
+static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape *s, bool depthwise)
 {
-    int number = check->cases / CASES;
-    if (number % 2 == 1)
-        any_inverted(check, s, number / 2);
+    if (depthwise)
+        any_inverted(check, s, check->cases);
     else
-        any_bottleneck(check, s, number / 2);
+        any_bottleneck(check, s, check->cases / CASES);
     s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
     s->y_pixel = convoy_nhwc_channels(maps_of(s)) + 8 * convoy_check_between(check, 0, 2);
     for (int layer = 0; layer < LAYERS; layer++) {
-        s->bias[layer] = number == 0 || convoy_check_between(check, 0, 3) > 0;
-        s->act[layer] = s->depthwise ? any_inverted_act(check) : any_act(check);
+        s->bias[layer] = check->cases == 0 || convoy_check_between(check, 0, 3) > 0;
+        s->act[layer] = depthwise ? any_inverted_act(check) : any_act(check);
     }
+    /* Errors are told from the largest result: narrow bounds would leave less of that than of the errors that
+     * the layers inside make. */
+    if (s->act[LAYERS - 1].kind == CONVOY_UNARY_CLIP)
+        s->act[LAYERS - 1] = (struct convoy_unary){.kind = CONVOY_UNARY_CLIP, .beta = 6};
 }
 
 static float *halves(struct convoy_check *check, int64_t count, double most)
@@ -182,10 +184,10 @@ static bool is_pixel(const struct convoy_bottleneck_shape *s)
     return s->h == 1 && s->w == 1;
 }
 
-static void make(struct convoy_check *check, struct problem *problem)
+static void make(struct convoy_check *check, struct problem *problem, bool depthwise)
 {
     struct convoy_bottleneck_shape *s = &problem->shape;
-    any_shape(check, s);
+    any_shape(check, s, depthwise);
     problem->x = halves(check, pixels_of(s) * s->c, 2);
     for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++) {
         problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums_of(s, layer)));
@@ -433,22 +435,22 @@ end:
     convoy_check_free(&y);
 }
 
-void convoy_check_bottleneck(struct convoy_check *check)
+static void check_any(struct convoy_check *check, bool depthwise)
 {
     struct problem problem = {0};
     convoy_fp16 *first = NULL;
     int count;
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
-    make(check, &problem);
+    make(check, &problem, depthwise);
     double *want = reference(&problem);
     check->bound = BOUND;
     for (int i = 0; i < count; i++)
         if (kernels[i]->takes(&problem.shape))
             check_kernel(check, &problem, kernels[i], want, &first);
     /* There may be no room for all that a patch of an inverted residual reads. */
-    if (first == NULL && (!problem.shape.depthwise || check->cases / CASES / 2 < INVERTED))
+    if (first == NULL && (!depthwise || check->cases < INVERTED))
         fail(check, &problem, "bottleneck", "no kernel takes it");
-    check->cases += CASES;
+    check->cases += depthwise ? 1 : CASES;
     free(first);
     free(want);
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -459,4 +461,14 @@ void convoy_check_bottleneck(struct convoy_check *check)
     (void)cudaFree(problem.marks);
     free(problem.x);
     convoy_check_free(&problem.half);
+}
+
+void convoy_check_bottleneck(struct convoy_check *check)
+{
+    check_any(check, false);
+}
+
+void convoy_check_inverted(struct convoy_check *check)
+{
+    check_any(check, true);
 }

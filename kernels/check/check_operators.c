@@ -441,6 +441,7 @@ static void check_binary(struct convoy_check *check)
 static const struct {
     const char *name;
     void (*check)(struct convoy_check *check);
+    bool nhwc; /* of tensors in 16 bits: not on every device */
 } operators[] = {{"unary", check_unary},
                  {"zero", check_zero},
                  {"scale_shift", check_scale_shift},
@@ -453,11 +454,12 @@ static const struct {
                  {"read_images", convoy_check_read_images},
                  {"fit_images", convoy_check_fit_images},
                  {"decoded_planes", convoy_check_decoded_planes},
-                 {"gather", convoy_check_gather},
-                 {"patches", convoy_check_patches},
-                 {"attention", convoy_check_attention},
-                 {"nhwc_normalize", convoy_check_nhwc_normalize},
-                 {"bottleneck", convoy_check_bottleneck}};
+                 {"gather", convoy_check_gather, true},
+                 {"patches", convoy_check_patches, true},
+                 {"attention", convoy_check_attention, true},
+                 {"nhwc_normalize", convoy_check_nhwc_normalize, true},
+                 {"bottleneck", convoy_check_bottleneck, true},
+                 {"inverted", convoy_check_inverted, true}};
 
 bool convoy_check_has_operator(const char *name)
 {
@@ -473,10 +475,7 @@ int convoy_check_operators(uint64_t seed, int cases, const char *only)
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         struct convoy_check check = {.random = seed + 100 + i};
         if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
-            ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather ||
-              operators[i].check == convoy_check_patches || operators[i].check == convoy_check_bottleneck ||
-              operators[i].check == convoy_check_nhwc_normalize) &&
-             !convoy_nhwc_here()))
+            (operators[i].nhwc && !convoy_nhwc_here()))
             continue;
         while (check.cases < cases)
             operators[i].check(&check);

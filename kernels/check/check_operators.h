@@ -23,5 +23,6 @@ void convoy_check_nhwc_normalize(struct convoy_check *check);
 void convoy_check_gather(struct convoy_check *check);
 void convoy_check_patches(struct convoy_check *check);
 void convoy_check_bottleneck(struct convoy_check *check);
+void convoy_check_inverted(struct convoy_check *check);
 
 #endif

@@ -45,7 +45,9 @@ static const char help[] =
     "  --u8              8-bit images, H x W x C, normalised on the device (c at most 4)\n"
     "everywhere:\n"
     "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default; of "
-    "--check also gemm, whole_net and the operators that it prints\n"
+    "--check also gemm, whole_net and the operators that it prints; of --bottlenecks how its kernels' names "
+    "begin, "
+    "without layers beside them\n"
     "  --runs N          timed runs, of which the median is printed (default 30; 0 times nothing)\n"
     "  --batches A,B,..  images of --table, --networks and --bottlenecks, instead of 100,1000,10000 (1,8)\n"
     "  --cudnn PATH      the library beside which --conv and --table run (default libcudnn.so.9, if it is "
@@ -447,7 +449,8 @@ int main(int argc, char **argv)
     if (options.batch_count == 0)
         default_batches(&options);
     if (options.what == BOTTLENECKS) {
-        time_bottlenecks(options.runs, options.batches, options.batch_count);
+        time_bottlenecks(options.runs, options.batches, options.batch_count,
+                         strcmp(options.kernel, "all") == 0 ? NULL : options.kernel);
         return 0;
     }
     if (options.what == CHECK)

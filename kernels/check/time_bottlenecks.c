@@ -211,7 +211,14 @@ static cudaError_t launch_whole(const void *context, int which, cudaStream_t str
     return whole->kernel->launch(&whole->shape, &operands, stream);
 }
 
-static void time_size(const struct size *size, int n, int runs)
+/* The kernels that are asked for and take a shape. NULL: all. */
+static bool is_asked(const struct convoy_bottleneck_kernel *kernel, const char *name,
+                     const struct convoy_bottleneck_shape *shape)
+{
+    return (name == NULL || strncmp(kernel->name, name, strlen(name)) == 0) && kernel->takes(shape);
+}
+
+static void time_size(const struct size *size, int n, int runs, const char *name)
 {
     struct convoy_bottleneck_shape shape = {.n = n,
                                             .h = size->side,
@@ -231,6 +238,13 @@ static void time_size(const struct size *size, int n, int runs)
         shape.bias[layer] = true;
         shape.act[layer].kind = layer == 2 && shape.depthwise ? CONVOY_UNARY_NONE : CONVOY_UNARY_RELU;
     }
+    int count;
+    bool any = false;
+    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
+    for (int i = 0; i < count; i++)
+        any = any || is_asked(kernels[i], name, &shape);
+    if (name != NULL && !any)
+        return;
     struct layers layers = {.count = convoy_bottleneck_layers(&shape)};
     size_t pixels = (size_t)n * (size_t)size->side * (size_t)size->side;
     size_t taps = (size_t)size->filter * (size_t)size->filter * (size->depthwise ? 1 : (size_t)size->mid);
@@ -238,7 +252,7 @@ static void time_size(const struct size *size, int n, int runs)
     int widest = size->mid > size->c ? size->mid : size->c;
     struct memory memory = {.x = halves(pixels * (size_t)size->c * 2),
                             .y = halves(pixels * (size_t)widest * 2)};
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && name == NULL; i++)
         memory.inside[i] = halves(pixels * (size_t)size->mid * 2);
     float *zeros = convoy_check_memory(widest, sizeof *zeros);
     memory.bias = convoy_check_device_copy(zeros, (size_t)widest * sizeof *zeros);
@@ -254,14 +268,13 @@ static void time_size(const struct size *size, int n, int runs)
     layers.memory = memory;
     for (int layer = 0; layer < layers.count; layer++)
         layers.shapes[layer] = shape_of(&shape, layer);
-    float us = time_layers(&layers, runs);
-    printf("  %-24s %8.2f us\n", layers.count == 2 ? "both" : "all three", (double)us);
-    int count;
-    const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
+    if (name == NULL)
+        printf("  %-24s %8.2f us\n", layers.count == 2 ? "both" : "all three",
+               (double)time_layers(&layers, runs));
     for (int i = 0; i < count; i++) {
         struct whole whole = {memory, shape, kernels[i]};
         const struct chain chain = {launch_whole, &whole};
-        if (!kernels[i]->takes(&whole.shape))
+        if (!is_asked(kernels[i], name, &shape))
             continue;
         if (kernels[i]->packed_bytes(&whole.shape) > memory.weight_bytes[0])
             check_die("--bottlenecks: the weights of %s need more room", kernels[i]->name);
@@ -274,9 +287,9 @@ static void time_size(const struct size *size, int n, int runs)
         check_cuda(cudaFree(all[i]), "freeing device memory");
 }
 
-void time_bottlenecks(int runs, const int *batches, int batch_count)
+void time_bottlenecks(int runs, const int *batches, int batch_count, const char *name)
 {
     for (int b = 0; b < batch_count; b++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-            time_size(&sizes[i], batches[b], runs);
+            time_size(&sizes[i], batches[b], runs, name);
 }

@@ -7,7 +7,8 @@
  * table. Each time is that of one of a chain of launches in a CUDA graph, all of which have weights of their
  * own: of the layers with the kernel that is fastest in such a chain of its own layer, and of each kernel
  * that makes the bottleneck as a whole. The numbers are not compared with anything: --check does that. runs:
- * of the graph, of which the median is taken. */
-void time_bottlenecks(int runs, const int *batches, int batch_count);
+ * of the graph, of which the median is taken. name: how the names of kernels begin that are timed, without
+ * layers beside them; NULL: all. */
+void time_bottlenecks(int runs, const int *batches, int batch_count, const char *name);
 
 #endif

@@ -25,6 +25,40 @@ static __device__ __forceinline__ float convoy_clamp(float x, float low, float h
     return x < low ? low : (x > high ? high : x);
 }
 
+/* Between 0 and 1; 0 for NaN, which the product that follows makes NaN again: one instruction. */
+static __device__ __forceinline__ float convoy_saturate(float x)
+{
+#ifdef __CUDA_ARCH__
+    return __saturatef(x);
+#else
+    return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f;
+#endif
+}
+
+/* 2^x, wrong by 2 ulp; what is below 2^-126 becomes 0. */
+static __device__ __forceinline__ float convoy_rough_exp2(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
+/* 1 / x for x from 1 on, wrong by 1 ulp; beyond 2^126 it may be 0. */
+static __device__ __forceinline__ float convoy_rough_reciprocal(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return 1.0f / x;
+#endif
+}
+
 /* ROUGH: for results that are rounded to fp16, tanh and sigmoid in fewer instructions, wrong by less than
  * 1e-6 of 1 by the bounds that CUDA documents for __expf and __fdividef. */
 template <bool ROUGH = false>
@@ -46,9 +80,10 @@ static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary u
     case CONVOY_UNARY_HARD_SIGMOID:
         return convoy_clamp(unary.alpha * x + unary.beta, 0.0f, 1.0f);
     case CONVOY_UNARY_HARD_SWISH:
-        return x * convoy_clamp(x * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
+        return x * convoy_saturate(x * (1.0f / 6.0f) + 0.5f);
     case CONVOY_UNARY_SWISH:
-        return ROUGH ? __fdividef(x, 1.0f + __expf(-x)) : x / (1.0f + expf(-x));
+        return ROUGH ? x * convoy_rough_reciprocal(1.0f + convoy_rough_exp2(x * -1.442695041f))
+                     : x / (1.0f + expf(-x));
     default:
         return x;
     }

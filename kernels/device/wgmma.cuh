@@ -50,11 +50,17 @@ template <int ROW_BYTES> static __device__ __forceinline__ uint64_t convoy_matri
     return convoy_matrix(first, 16, ROW_BYTES * 8) | layout << 62;
 }
 
-/* The same with rows of a length that the launch tells. */
-static __device__ __forceinline__ uint64_t convoy_matrix_rows(const void *first, int row_bytes)
+/* The same with rows of a length that the launch tells: the word of one that begins at 0. */
+static __host__ __device__ __forceinline__ uint64_t convoy_matrix_rows(int row_bytes)
 {
     uint64_t layout = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
-    return convoy_matrix(first, 16, row_bytes * 8) | layout << 62;
+    return (uint64_t)1 << 16 | (uint64_t)(row_bytes * 8 >> 4) << 32 | layout << 62;
+}
+
+/* That matrix where it lies. */
+static __device__ __forceinline__ uint64_t convoy_matrix_begin(uint64_t rows, const void *first)
+{
+    return rows | (convoy_matrix(first, 0, 0));
 }
 
 /* B from memory in which its columns are contiguous: rows of 64 numbers, one for each of the reduction, are

@@ -5,17 +5,6 @@
 
 #include "kernels/device/unary.cuh"
 
-static __device__ __forceinline__ float nhwc_exp2(float x)
-{
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 /* 1 + exp(-p(x)): x divided by it is x times the normal distribution up to x, by a polynomial p fitted to
  * that (our own fit, |x| up to 6). The error of the product is below 2.6e-5, a tenth of fp16's at 0.5. Beyond
  * x^2 = 64 the polynomial would fall again. No more than 2^60, so that two of these can be multiplied. */
@@ -23,7 +12,7 @@ static __device__ __forceinline__ float nhwc_gelu_divisor(float x)
 {
     float u = fminf(x * x, 64.0f);
     float p = fmaf(u, fmaf(u, 1.01426313e-3f, -0.106775724f), -2.30112134f);
-    return 1.0f + nhwc_exp2(fminf(x * p, 60.0f));
+    return 1.0f + convoy_rough_exp2(fminf(x * p, 60.0f));
 }
 
 /* GELU of two numbers, with one reciprocal: the special functions bound it. 11 instructions for each, where

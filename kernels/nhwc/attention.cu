@@ -161,14 +161,14 @@ static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], floa
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
         /* Of rows whose keys were all ruled out so far nothing is infinity minus infinity. */
         float from = largest == -INFINITY ? 0.0f : largest * unit;
-        float smaller = nhwc_exp2(fmaf(sums.largest[half], unit, -from));
+        float smaller = convoy_rough_exp2(fmaf(sums.largest[half], unit, -from));
         sums.largest[half] = largest;
         float sum = sums.sum[half] * smaller;
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                float share = nhwc_exp2(fmaf(s[j][2 * half + e], unit, -from));
+                float share = convoy_rough_exp2(fmaf(s[j][2 * half + e], unit, -from));
                 s[j][2 * half + e] = share;
                 sum += share;
             }

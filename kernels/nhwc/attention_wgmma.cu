@@ -105,8 +105,8 @@ static __device__ __forceinline__ void take_shares(float (&s)[PARTS * 2][4], int
     for (int j = 0; j < PARTS * 2; j++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float left = nhwc_exp2(fmaf(s[j][2 * half], unit, -from[half]));
-            float right = nhwc_exp2(fmaf(s[j][2 * half + 1], unit, -from[half]));
+            float left = convoy_rough_exp2(fmaf(s[j][2 * half], unit, -from[half]));
+            float right = convoy_rough_exp2(fmaf(s[j][2 * half + 1], unit, -from[half]));
             sum[half] += left + right;
             shares[j / 2][j % 2 * 2 + half] = convoy_half2(left, right);
         }

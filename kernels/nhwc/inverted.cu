@@ -320,7 +320,10 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     job->inside = job->box_h < tile::BOX || job->box_w < tile::BOX;
     job->box_part = 65536u / (unsigned)job->box_w + 1; /* exact for pixels below 1,024 */
     job->pieces = (int)convoy_div_up(job->box_w * job->box_h, NHWC_PIECE);
-    job->x_bytes = job->x_panels * job->pieces * NHWC_PIECE * job->x_row;
+    job->rows = convoy_matrix_rows(job->x_row);
+    job->x_panel = job->pieces * NHWC_PIECE * job->x_row / 16;
+    job->w_panel = INV_CHANNELS * job->x_row / 16;
+    job->x_bytes = job->x_panels * job->x_panel * 16;
     int most = neck_least(tile::GROUPS, neck_most((int)convoy_div_up(job->tiles, NHWC_SMS), 1));
     for (int groups = most; groups > 0; groups--)
         if (inv_place_all<tile>(groups, 1, job)) {

@@ -65,6 +65,8 @@ struct inv_job {
     bool inside;                     /* of a patch's box only what lies in the image is read */
     int x_channels, x_row, x_panels; /* of x: channels and bytes of a panel's row, panels */
     int steps, panel_shift;          /* 16 channels each, of all and (a power of two) of a panel */
+    uint64_t rows;                   /* of both matrices of the first layer, as convoy_matrix_rows() says */
+    int x_panel, w_panel;            /* 16 bytes each of a panel of x, of weights */
     int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */
     int chunks, stage_bytes, stages;
     int zeros, tables; /* places in shared memory: of TILE::TAP_BYTES, behind a warpgroup's middle */

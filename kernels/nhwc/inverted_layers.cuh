@@ -164,16 +164,15 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
 {
     float sum[INV_CHANNELS / 8][4];
     inv_begin_sums(bias, sum);
-    uint64_t a = convoy_matrix_rows(x + piece * NHWC_PIECE * job.x_row, job.x_row);
-    uint64_t b = convoy_matrix_rows(weights, job.x_row);
-    int a_panel = job.pieces * NHWC_PIECE * job.x_row / 16, b_panel = INV_CHANNELS * job.x_row / 16;
+    uint64_t a = convoy_matrix_begin(job.rows, x + piece * NHWC_PIECE * job.x_row);
+    uint64_t b = convoy_matrix_begin(job.rows, weights);
     int step = 0, steps = convoy_uniform(job.steps);
     convoy_wgmma_begin();
 #pragma unroll 1
     do {
         int panel = step >> job.panel_shift, cell = (step & ((1 << job.panel_shift) - 1)) * 2;
-        convoy_wgmma(sum, convoy_matrix_at(a, panel * a_panel + cell),
-                     convoy_matrix_at(b, panel * b_panel + cell));
+        convoy_wgmma(sum, convoy_matrix_at(a, panel * job.x_panel + cell),
+                     convoy_matrix_at(b, panel * job.w_panel + cell));
     } while (++step < steps);
     convoy_wgmma_end();
     convoy_wgmma_wait<0>();
