@@ -152,8 +152,6 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             convoy_barrier_make(first + 2 * INV_STAGES + i, 1);
     }
     inv_load_biases(job, biases);
-    for (int i = (int)threadIdx.x; i < tile::TAP_BYTES / 16; i += (int)blockDim.x)
-        reinterpret_cast<uint4 *>(shared + job.zeros)[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
     if (threadIdx.x == 0)
         for (int item = 0; item < job.stages && item < items; item++)
@@ -167,6 +165,7 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
     }
     __syncwarp();
     convoy_wait_for_previous(); /* this thread, too, writes what others read */
+    const struct inv_diagonal diagonal;
     struct inv_turn turn = {0, 0, 0};
     for (int round = 0; round < rounds; round++) {
         struct inv_place place;
@@ -200,10 +199,9 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             uint32_t words[INV_CHANNELS / 16][4];
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                inv_depthwise<tile, SIDE, STRIDE>(
-                    job, middle, inv_diagonals(project + tile::PROJECT_BYTES, shared + job.zeros),
-                    bias + job.chunks * INV_CHANNELS, half,
-                    reinterpret_cast<uint32_t(&)[2][4]>(words[half * 2]));
+                inv_depthwise<tile, SIDE, STRIDE>(job, middle, project + tile::PROJECT_BYTES,
+                                                  bias + job.chunks * INV_CHANNELS, diagonal, half,
+                                                  reinterpret_cast<uint32_t(&)[2][4]>(words[half * 2]));
             if constexpr (NT > 0) {
                 nhwc_group_sync(group); /* the middle's place is free */
                 inv_project<NT>(words, project, sum);
@@ -277,12 +275,10 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     job->group_bytes = job->tables + (int)convoy_div_up(job->pieces * INV_TABLE_ROW, 1024) * 1024;
     job->ring = groups * job->group_bytes;
     int biases = 2 * job->chunks * INV_CHANNELS * (int)sizeof(float);
-    int room =
-        (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - TILE::TAP_BYTES - job->ring) / job->stage_bytes;
+    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - job->ring) / job->stage_bytes;
     job->stages = neck_least(neck_least(room, job->chunks), INV_STAGES);
     job->biases = job->ring + job->stages * job->stage_bytes;
-    job->zeros = job->biases + biases;
-    job->barriers = job->zeros + TILE::TAP_BYTES;
+    job->barriers = job->biases + biases;
     job->bytes = job->barriers + INV_BARRIERS + 1024;
     return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
 }
@@ -494,7 +490,7 @@ static void inv_pack_taps(const struct convoy_bottleneck_shape *s, const float *
         const inv_pair<SIDE, STRIDE> taps(pair);
         for (int tap = 0; tap < 2; tap++)
             for (int i = 0; i < INV_CHANNELS && first + i < s->mid && taps.column[tap] < SIDE; i++)
-                to[((pair * 8 + i % 8) * 8 + i / 8) * 4 + tap * 2 + i % 2] = convoy_half(
+                to[((pair * 8 + i % 8) * 8 + i / 8) * 2 + tap] = convoy_half(
                     weights[((int64_t)(first + i) * SIDE + taps.line[tap]) * SIDE + taps.column[tap]]);
     }
 }

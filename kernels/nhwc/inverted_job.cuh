@@ -14,7 +14,7 @@
 #define INV_BARRIERS   512                    /* bytes */
 #define INV_SHARED_MAX (227 << 10)            /* bytes of a block's shared memory */
 #define INV_PITCH      (INV_ROW_BYTES + 16)   /* from pixel to pixel of the middle: 8 pixels in other banks */
-#define INV_TAP_ROW    (INV_CHANNELS * 8)     /* bytes of two taps of the depthwise filter */
+#define INV_TAP_ROW    (INV_CHANNELS * 4)     /* bytes of two taps of the depthwise filter */
 #define INV_TABLE_ROW  (CONVOY_WARPGROUP * 4) /* bytes of a piece's table: a word for each thread */
 
 /* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer; 0: there is none, and the depthwise
@@ -69,9 +69,9 @@ struct inv_job {
     int x_panel, w_panel;            /* 16 bytes each of a panel of x, of weights */
     int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */
     int chunks, stage_bytes, stages;
-    int zeros, tables; /* places in shared memory: of TILE::TAP_BYTES, behind a warpgroup's middle */
-    bool looks[2];     /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
-    int groups, own;   /* warpgroups; where their own places begin, behind each x */
+    bool looks[2];   /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
+    int groups, own; /* warpgroups; where their own places begin, behind each x */
+    int tables;      /* behind a warpgroup's middle */
     int group_bytes, ring, biases, barriers, bytes; /* places in shared memory; groups are at 0 */
     bool residual;
     struct inv_act act[CONVOY_BOTTLENECK_LAYERS];

@@ -232,12 +232,31 @@ template <int SIDE, int STRIDE> struct inv_pair {
     }
 };
 
-/* Where a lane reads its share of the diagonals (b of mma.cuh): a quarter of the lanes has one number each of
- * 8 channels' two taps, the others have none. */
-static __device__ __forceinline__ const char *inv_diagonals(const char *taps, const char *zeros)
+/* A lane's share of two taps of 8 channels as diagonal matrices, one above the other (b of mma.cuh), of which
+ * a quarter of the lanes has one number each: where the bytes of a channel's two taps go; 4: zero. */
+struct inv_diagonal {
+    unsigned first, second;
+
+    __device__ __forceinline__ inv_diagonal()
+    {
+        int lane = (int)threadIdx.x % 32, column = lane / 4, row = lane % 4 * 2;
+        first = column == row ? 0x4410u : column == row + 1 ? 0x1044u : 0x4444u;
+        second = column == row ? 0x4432u : column == row + 1 ? 0x3244u : 0x4444u;
+    }
+};
+
+static __device__ __forceinline__ uint32_t inv_place_bytes(uint32_t word, unsigned places)
 {
-    int lane = (int)threadIdx.x % 32;
-    return lane % 4 == lane / 8 ? taps + lane / 4 * (INV_TAP_ROW / 8) : zeros;
+#ifdef __CUDA_ARCH__
+    return __byte_perm(word, 0, places);
+#else
+    uint32_t to = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned from = places >> (4 * i) & 15u;
+        to |= from < 4 ? (word >> (8 * from) & 0xffu) << (8 * i) : 0;
+    }
+    return to;
+#endif
 }
 
 /* 32 channels of 64 outputs. A warp has two lines of 8 outputs, and multiplies their pixels at two taps by
@@ -245,9 +264,9 @@ static __device__ __forceinline__ const char *inv_diagonals(const char *taps, co
  * of each pair of taps two words for the first 8 channels, for the second ones, ...; half: of the channels.
  */
 template <typename TILE, int SIDE, int STRIDE>
-static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, const char *middle,
-                                                     const char *diagonals, const float *bias, int half,
-                                                     uint32_t (&words)[2][4])
+static __device__ __forceinline__ void
+inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, const float *bias,
+              const struct inv_diagonal &diagonal, int half, uint32_t (&words)[2][4])
 {
     using pair_of = inv_pair<SIDE, STRIDE>;
     constexpr int TILES = INV_CHANNELS / 2 / 8, LINES = TILE::LINES, LINE_BYTES = TILE::BOX * INV_PITCH;
@@ -259,18 +278,15 @@ static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, 
     /* The first four lines in the order in which a pair of taps reads them. */
     const char *four = first + (STRIDE == 1 ? quarter : quarter % 2 * 2 + quarter / 2) * LINE_BYTES;
     const char *one = first + quarter * 16;
-    const char *weights = diagonals + half * (TILES * 8);
+    const char *weights = taps + lane / 4 * (INV_TAP_ROW / 8) + half * (TILES * 4);
     uint32_t lines[TILES][LINES], alone[TILES][4]; /* of a column; of two columns, at the line that is left */
     int pair = 0;
-    const auto multiply = [&](int j, const uint32_t(&a)[4], const uint4(&b)[2]) {
-        const uint4 &two = b[j / 2];
-        convoy_mma_half(sum[j], a, j % 2 == 0 ? two.x : two.z, j % 2 == 0 ? two.y : two.w);
+    const auto multiply = [&](int j, const uint32_t(&a)[4], const uint4 &b) {
+        uint32_t word = j == 0 ? b.x : j == 1 ? b.y : j == 2 ? b.z : b.w;
+        convoy_mma_half(sum[j], a, inv_place_bytes(word, diagonal.first),
+                        inv_place_bytes(word, diagonal.second));
     };
-    const auto load = [&](uint4(&b)[2]) {
-        b[0] = *reinterpret_cast<const uint4 *>(weights + pair * INV_TAP_ROW);
-        b[1] = *reinterpret_cast<const uint4 *>(weights + pair * INV_TAP_ROW + 16);
-        pair++;
-    };
+    const auto load = [&]() { return *reinterpret_cast<const uint4 *>(weights + pair++ * INV_TAP_ROW); };
 #pragma unroll
     for (int column = 0; column < SIDE; column++) {
         const int at = TILE::at_column(column) * INV_PITCH;
@@ -292,8 +308,7 @@ static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, 
         }
 #pragma unroll
         for (int v = 0; v < SIDE / 2; v++) {
-            uint4 b[2];
-            load(b);
+            const uint4 b = load();
             const int r = pair_of::first_of(v), q = pair_of::second_of(v);
 #pragma unroll
             for (int j = 0; j < TILES; j++) {
@@ -308,8 +323,7 @@ static __device__ __forceinline__ void inv_depthwise(const struct inv_job &job, 
             alone[j][k + 1] = lines[j][pair_of::LAST + STRIDE];
         }
         if (column % 2 == 1 || column == SIDE - 1) { /* behind the last column an old one, by zeros */
-            uint4 b[2];
-            load(b);
+            const uint4 b = load();
 #pragma unroll
             for (int j = 0; j < TILES; j++)
                 multiply(j, alone[j], b);
