@@ -136,7 +136,8 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
     bool leads = threadIdx.x % CONVOY_WARPGROUP == 0;
     const struct inv_barriers barriers = {first, first + INV_STAGES,
                                           first + 2 * INV_STAGES + group * INV_BUFFERS};
-    char *own = shared + group * job.group_bytes, *middle = own + job.own, *table = own + job.tables;
+    char *own = shared + group * job.group_bytes, *middle = own + job.own,
+         *table = shared + job.tables + group * job.table_bytes;
     bool stays = job.stages == job.chunks; /* the weights, once they are there */
     int rounds =
         (int)((unsigned)(job.tiles - (int)blockIdx.x * job.groups - 1) / (gridDim.x * (unsigned)job.groups)) +
@@ -152,6 +153,8 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             convoy_barrier_make(first + 2 * INV_STAGES + i, 1);
     }
     inv_load_biases(job, biases);
+    if (!job.inside && group == 0)
+        inv_make_table<tile>(job, 0, 0, table);
     __syncthreads();
     if (threadIdx.x == 0)
         for (int item = 0; item < job.stages && item < items; item++)
@@ -185,16 +188,19 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             convoy_store_wait<0>(); /* results of the patch before were read: the middle's place is free */
         __syncwarp();
         nhwc_group_sync(group);
-        if (job.inside)
+        if (job.inside) {
             inv_clear<tile>(job, place, middle);
-        inv_make_table<tile>(job, place, table);
+            inv_make_table<tile>(job, place.down, place.right, table);
+        }
+        unsigned inside = inv_find_inside(job, place);
         for (int chunk = 0, chunks = convoy_uniform(job.chunks); chunk < chunks; chunk++) {
             const char *weights = shared + job.ring + turn.slot * job.stage_bytes;
             const char *project = weights + job.x_panels * INV_CHANNELS * job.x_row;
             const float *bias = biases + chunk * INV_CHANNELS;
+            const inv_bias<INV_CHANNELS / 8> first_bias(bias);
             convoy_barrier_wait(barriers.full + turn.slot, stays ? 0 : turn.phase);
             for (int piece = 0, pieces = convoy_uniform(job.pieces); piece < pieces; piece++)
-                inv_expand(job, x, weights, bias, middle, table, place.n, piece);
+                inv_expand(job, x, weights, first_bias, middle, table, inside, place.n, piece);
             nhwc_group_sync(group);
             uint32_t words[INV_CHANNELS / 16][4];
 #pragma unroll
@@ -271,14 +277,16 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     job->groups = groups;
     job->buffers = buffers;
     job->own = buffers * job->x_bytes;
-    job->tables = job->own + TILE::OWN_BYTES;
-    job->group_bytes = job->tables + (int)convoy_div_up(job->pieces * INV_TABLE_ROW, 1024) * 1024;
+    job->group_bytes = job->own + TILE::OWN_BYTES;
+    int table = job->pieces * INV_TABLE_ROW, tables = job->inside ? groups * table : table;
+    job->table_bytes = job->inside ? table : 0;
     job->ring = groups * job->group_bytes;
     int biases = 2 * job->chunks * INV_CHANNELS * (int)sizeof(float);
-    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - job->ring) / job->stage_bytes;
+    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - tables - job->ring) / job->stage_bytes;
     job->stages = neck_least(neck_least(room, job->chunks), INV_STAGES);
     job->biases = job->ring + job->stages * job->stage_bytes;
-    job->barriers = job->biases + biases;
+    job->tables = job->biases + biases;
+    job->barriers = job->tables + tables;
     job->bytes = job->barriers + INV_BARRIERS + 1024;
     return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
 }
@@ -351,7 +359,7 @@ static bool inv_acts(const struct convoy_unary &act, struct inv_act *to)
         to->kind = INV_RELU;
         return true;
     case CONVOY_UNARY_CLIP:
-        to->kind = act.alpha == 0.0f ? INV_RELU : INV_CLIP;
+        to->kind = act.alpha == 0.0f ? INV_RELU_CLIP : INV_CLIP;
         to->low = inv_twice(act.alpha);
         to->high = inv_twice(act.beta);
         return true;
@@ -371,7 +379,7 @@ static bool inv_acts(const struct convoy_unary &act, struct inv_act *to)
 static bool inv_looks(const struct convoy_bottleneck_shape &s, int layer, const struct inv_act &act)
 {
     bool last = layer == convoy_bottleneck_layers(&s) - 1;
-    return last || act.kind != INV_RELU || act.high == inv_twice(INFINITY);
+    return last || act.kind != INV_RELU_CLIP || act.high == inv_twice(INFINITY);
 }
 
 template <int SIDE, int STRIDE, int NT>

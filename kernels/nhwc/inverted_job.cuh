@@ -15,7 +15,7 @@
 #define INV_SHARED_MAX (227 << 10)            /* bytes of a block's shared memory */
 #define INV_PITCH      (INV_ROW_BYTES + 16)   /* from pixel to pixel of the middle: 8 pixels in other banks */
 #define INV_TAP_ROW    (INV_CHANNELS * 4)     /* bytes of two taps of the depthwise filter */
-#define INV_TABLE_ROW  (CONVOY_WARPGROUP * 4) /* bytes of a piece's table: a word for each thread */
+#define INV_TABLE_ROW  (CONVOY_WARPGROUP * 2) /* bytes of a piece's table: 16 bits for each thread */
 
 /* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer; 0: there is none, and the depthwise
  * layer's results are stored. */
@@ -47,11 +47,11 @@ template <int SIDE, int STRIDE, int NT> struct inv_tile {
 };
 
 /* How a layer's sums become numbers of 16 bits. */
-enum inv_kind { INV_PLAIN, INV_RELU, INV_CLIP, INV_SWISH, INV_HARD_SWISH };
+enum inv_kind { INV_PLAIN, INV_RELU, INV_RELU_CLIP, INV_CLIP, INV_SWISH, INV_HARD_SWISH };
 
 struct inv_act {
     enum inv_kind kind;
-    uint32_t low, high; /* bounds, twice; INV_RELU has the higher one alone, or infinity */
+    uint32_t low, high; /* bounds, twice; INV_RELU_CLIP has the higher one alone */
 };
 
 struct inv_job {
@@ -71,7 +71,8 @@ struct inv_job {
     int chunks, stage_bytes, stages;
     bool looks[2];   /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
     int groups, own; /* warpgroups; where their own places begin, behind each x */
-    int tables;      /* behind a warpgroup's middle */
+    int tables,
+        table_bytes; /* place in shared memory; from a warpgroup's to the next one's: 0, all have one */
     int group_bytes, ring, biases, barriers, bytes; /* places in shared memory; groups are at 0 */
     bool residual;
     struct inv_act act[CONVOY_BOTTLENECK_LAYERS];

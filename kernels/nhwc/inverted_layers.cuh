@@ -38,21 +38,40 @@ static __device__ __forceinline__ uint32_t inv_taint(uint32_t taint, uint32_t wo
 #endif
 }
 
+/* Of four words, which do not wait for each other. */
+static __device__ __forceinline__ void inv_taint_all(uint32_t (&taint)[4], const uint32_t (&words)[4])
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        taint[e] = inv_taint(taint[e], words[e]);
+}
+
 static __device__ __forceinline__ bool inv_is_tainted(uint32_t taint)
 {
     return (taint & 0x7fff7fffu) != 0;
 }
 
-/* Sums begin with the bias of their channels. */
-template <int N> static __device__ __forceinline__ void inv_begin_sums(const float *bias, float (&sum)[N][4])
-{
+/* The biases of a lane's channels, two in each tile of 8. */
+template <int N> struct inv_bias {
+    float2 of[N];
+
+    __device__ __forceinline__ explicit inv_bias(const float *bias)
+    {
 #pragma unroll
-    for (int j = 0; j < N; j++) {
-        const float2 both = *reinterpret_cast<const float2 *>(bias + j * 8 + (int)threadIdx.x % 4 * 2);
-        sum[j][0] = sum[j][2] = both.x;
-        sum[j][1] = sum[j][3] = both.y;
+        for (int j = 0; j < N; j++)
+            of[j] = *reinterpret_cast<const float2 *>(bias + j * 8 + (int)threadIdx.x % 4 * 2);
     }
-}
+
+    /* Sums begin with them. */
+    __device__ __forceinline__ void begin(float (&sum)[N][4]) const
+    {
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            sum[j][0] = sum[j][2] = of[j].x;
+            sum[j][1] = sum[j][3] = of[j].y;
+        }
+    }
+};
 
 template <enum convoy_unary_kind KIND, int N>
 static __device__ __forceinline__ void inv_apply(float (&sum)[N][4])
@@ -86,11 +105,14 @@ static __device__ __forceinline__ void inv_activate(const struct inv_act &act, f
         inv_apply<CONVOY_UNARY_SWISH>(sum);
     else if (act.kind == INV_HARD_SWISH)
         inv_apply<CONVOY_UNARY_HARD_SWISH>(sum);
-    if (act.kind == INV_RELU) {
+    if (act.kind == INV_RELU || act.kind == INV_RELU_CLIP) {
 #pragma unroll
         for (int i = 0; i < N * 2; i++)
-            words[i / 4][i % 4] =
-                nhwc_smaller(inv_positive(sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]), act.high);
+            words[i / 4][i % 4] = inv_positive(sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]);
+        if (act.kind == INV_RELU_CLIP)
+#pragma unroll
+            for (int i = 0; i < N * 2; i++)
+                words[i / 4][i % 4] = nhwc_smaller(words[i / 4][i % 4], act.high);
         return;
     }
 #pragma unroll
@@ -129,41 +151,50 @@ static __device__ __forceinline__ void inv_clear(const struct inv_job &job, cons
     }
 }
 
-/* What a thread needs of 64 pixels for the whole patch, a word: where in the middle lies the one for which it
- * stores, and whether those are in the image whose results it has. */
-#define INV_TABLE_AT 2 /* bits below the place */
-
+/* Where the results of a patch's pixels lie in the middle: for each piece and thread, of the pixel for which
+ * it stores 8 channels, in units of 16 bytes. It is the same for all patches unless only what lies in the
+ * image is read. */
 template <typename TILE>
-static __device__ __forceinline__ void inv_make_table(const struct inv_job &job,
-                                                      const struct inv_place &place, char *table)
+static __device__ __forceinline__ void inv_make_table(const struct inv_job &job, int down, int right,
+                                                      char *table)
 {
-    int lane = (int)threadIdx.x % 32, pixels = job.box_w * job.box_h;
+    int lane = (int)threadIdx.x % 32;
     for (int piece = 0; piece < job.pieces; piece++) {
         int number = piece * NHWC_PIECE + inv_row(lane % 16);
-        const inv_pixel stored(job, number);
-        int line = stored.line + place.down, column = stored.column + place.right;
-        int at = number < pixels && line < TILE::BOX && column < TILE::BOX
+        const inv_pixel pixel(job, number);
+        int line = pixel.line + down, column = pixel.column + right;
+        int at = number < job.box_w * job.box_h && line < TILE::BOX && column < TILE::BOX
                      ? line * TILE::BOX + TILE::at_column(column)
                      : TILE::PIXELS;
-        unsigned word = (unsigned)(at * INV_PITCH + lane / 16 * 16) << INV_TABLE_AT;
-        for (int half = 0; half < 2; half++) {
-            number = piece * NHWC_PIECE + inv_row(lane / 4 + half * 8);
-            const inv_pixel pixel(job, number);
-            if (number < pixels && (unsigned)(place.top + pixel.line) < (unsigned)job.h &&
-                (unsigned)(place.left + pixel.column) < (unsigned)job.w)
-                word |= 1u << half;
-        }
-        reinterpret_cast<unsigned *>(table + piece * INV_TABLE_ROW)[threadIdx.x % CONVOY_WARPGROUP] = word;
+        reinterpret_cast<uint16_t *>(table + piece * INV_TABLE_ROW)[threadIdx.x % CONVOY_WARPGROUP] =
+            (uint16_t)(at * (INV_PITCH / 16) + lane / 16);
     }
+}
+
+/* Which pixels lie in the image: of piece i the bits 2 i, of row lane / 4 of the 16 that a warp has the
+ * results of, and 2 i + 1, of the row 8 below. */
+static __device__ __forceinline__ unsigned inv_find_inside(const struct inv_job &job,
+                                                           const struct inv_place &place)
+{
+    unsigned inside = 0;
+    for (int i = 0; i < job.pieces * 2; i++) {
+        int number = i / 2 * NHWC_PIECE + inv_row((int)threadIdx.x % 32 / 4 + i % 2 * 8);
+        const inv_pixel pixel(job, number);
+        if (number < job.box_w * job.box_h && (unsigned)(place.top + pixel.line) < (unsigned)job.h &&
+            (unsigned)(place.left + pixel.column) < (unsigned)job.w)
+            inside |= 1u << i;
+    }
+    return inside;
 }
 
 /* For 64 pixels of a patch. Its results lie pixel by pixel in `middle`, zeros outside of the image. */
 static __device__ __forceinline__ void inv_expand(const struct inv_job &job, const char *x,
-                                                  const char *weights, const float *bias, char *middle,
-                                                  const char *table, int n, int piece)
+                                                  const char *weights, const inv_bias<INV_CHANNELS / 8> &bias,
+                                                  char *middle, const char *table, unsigned inside, int n,
+                                                  int piece)
 {
     float sum[INV_CHANNELS / 8][4];
-    inv_begin_sums(bias, sum);
+    bias.begin(sum);
     uint64_t a = convoy_matrix_begin(job.rows, x + piece * NHWC_PIECE * job.x_row);
     uint64_t b = convoy_matrix_begin(job.rows, weights);
     int step = 0, steps = convoy_uniform(job.steps);
@@ -178,24 +209,22 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
     convoy_wgmma_wait<0>();
     uint32_t words[INV_CHANNELS / 16][4];
     inv_activate(job.act[0], sum, words);
-    unsigned pixel =
-        reinterpret_cast<const unsigned *>(table + piece * INV_TABLE_ROW)[threadIdx.x % CONVOY_WARPGROUP];
-    if ((pixel & 3u) != 3u)
+    inside >>= piece * 2;
+    if ((inside & 3u) != 3u)
 #pragma unroll
         for (int i = 0; i < INV_CHANNELS / 16; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                words[i][e] = (pixel >> e % 2 & 1u) != 0 ? words[i][e] : 0;
+                words[i][e] = (inside >> e % 2 & 1u) != 0 ? words[i][e] : 0;
     if (job.looks[0]) {
-        uint32_t taint = 0;
+        uint32_t taint[4] = {0, 0, 0, 0};
 #pragma unroll
         for (int i = 0; i < INV_CHANNELS / 16; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                taint = inv_taint(taint, words[i][e]);
-        inv_tell(job, 0, inv_is_tainted(taint), n);
+            inv_taint_all(taint, words[i]);
+        inv_tell(job, 0, inv_is_tainted(taint[0] | taint[1] | taint[2] | taint[3]), n);
     }
-    char *to = middle + (pixel >> INV_TABLE_AT);
+    const uint16_t *at = reinterpret_cast<const uint16_t *>(table + piece * INV_TABLE_ROW);
+    char *to = middle + at[threadIdx.x % CONVOY_WARPGROUP] * 16;
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
         convoy_store_matrices(to, i * 32, words[i]);
@@ -271,7 +300,7 @@ inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, c
     using pair_of = inv_pair<SIDE, STRIDE>;
     constexpr int TILES = INV_CHANNELS / 2 / 8, LINES = TILE::LINES, LINE_BYTES = TILE::BOX * INV_PITCH;
     float sum[TILES][4];
-    inv_begin_sums(bias + half * (INV_CHANNELS / 2), sum);
+    inv_bias<TILES>(bias + half * (INV_CHANNELS / 2)).begin(sum);
     int lane = (int)threadIdx.x % 32, quarter = lane / 8;
     const char *first =
         middle + inv_row(0) / INV_SIDE * STRIDE * LINE_BYTES + lane % 8 * INV_PITCH + half * INV_CHANNELS;
@@ -340,16 +369,16 @@ static __device__ __forceinline__ bool inv_is_output(const struct inv_job &job, 
     return line < job.side && column < job.side && place.y + line < job.oh && place.x + column < job.ow;
 }
 
-/* Tells of results that fp16 does not hold, of outputs that there are; taint: of a lane's outputs lane / 4
- * and the one a line below. */
+/* Tells of results that fp16 does not hold, of outputs that there are; taint: of a lane's
+ * output lane / 4 in 0 and 2, of the one a line below in the others. */
 static __device__ __forceinline__ void inv_tell_outputs(const struct inv_job &job, int layer,
                                                         const struct inv_place &place,
-                                                        const uint32_t (&taint)[2])
+                                                        const uint32_t (&taint)[4])
 {
     int output = inv_row((int)threadIdx.x % 32 / 4);
     inv_tell(job, layer,
-             (inv_is_tainted(taint[0]) && inv_is_output(job, place, output)) ||
-                 (inv_is_tainted(taint[1]) && inv_is_output(job, place, output + INV_SIDE)),
+             (inv_is_tainted(taint[0] | taint[2]) && inv_is_output(job, place, output)) ||
+                 (inv_is_tainted(taint[1] | taint[3]) && inv_is_output(job, place, output + INV_SIDE)),
              place.n);
 }
 
@@ -358,12 +387,10 @@ static __device__ __forceinline__ void inv_look(const struct inv_job &job, const
 {
     if (!job.looks[1])
         return;
-    uint32_t taint[2] = {0, 0};
+    uint32_t taint[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            taint[e % 2] = inv_taint(taint[e % 2], words[i][e]);
+        inv_taint_all(taint, words[i]);
     inv_tell_outputs(job, 1, place, taint);
 }
 
@@ -456,14 +483,14 @@ static __device__ __forceinline__ void inv_finish(const struct inv_job &job, con
     }
     if (job.residual)
         inv_add_x<TILE>(job, x, place, sum);
-    uint32_t words[NT / 2][4], taint[2] = {0, 0};
+    uint32_t words[NT / 2][4], taint[4] = {0, 0, 0, 0};
     inv_activate(job.act[2], sum, words);
 #pragma unroll
     for (int i = 0; i < NT / 2; i++) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
             if (i * 16 + e / 2 * 8 < job.k) /* others are zeros, which an infinity before makes NaN */
-                taint[e % 2] = inv_taint(taint[e % 2], words[i][e]);
+                taint[e] = inv_taint(taint[e], words[i][e]);
         inv_store(job, results + i / 4 * TILE::RESULT_BYTES, i % 4, words[i]);
     }
     inv_tell_outputs(job, 2, place, taint);
