@@ -55,7 +55,7 @@ struct convoy_bottleneck_kernel {
     /* Depends on the channels and `side` alone. */
     size_t (*packed_bytes)(const struct convoy_bottleneck_shape *shape);
     /* From weights of mid x c, mid x mid x 3 x 3 and c x mid; or mid x c, mid x side x side and k x mid. All
-     * in host memory. */
+     * in host memory. What is written depends on these, the channels, `side` and `stride` alone. */
     void (*pack)(const struct convoy_bottleneck_shape *shape,
                  const float *const weights[CONVOY_BOTTLENECK_LAYERS], void *packed);
     cudaError_t (*launch)(const struct convoy_bottleneck_shape *shape,

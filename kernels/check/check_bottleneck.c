@@ -166,8 +166,9 @@ static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape
     }
     /* Errors are told from the largest result: narrow bounds would leave less of that than of the errors that
      * the layers inside make. */
-    if (s->act[LAYERS - 1].kind == CONVOY_UNARY_CLIP)
-        s->act[LAYERS - 1] = (struct convoy_unary){.kind = CONVOY_UNARY_CLIP, .beta = 6};
+    struct convoy_unary *last = &s->act[convoy_bottleneck_layers(s) - 1];
+    if (last->kind == CONVOY_UNARY_CLIP)
+        *last = (struct convoy_unary){.kind = CONVOY_UNARY_CLIP, .beta = 6};
 }
 
 static float *halves(struct convoy_check *check, int64_t count, double most)

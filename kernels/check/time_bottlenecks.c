@@ -211,14 +211,15 @@ static cudaError_t launch_whole(const void *context, int which, cudaStream_t str
     return whole->kernel->launch(&whole->shape, &operands, stream);
 }
 
-/* The kernels that are asked for and take a shape. NULL: all. */
+/* Is a kernel asked for, by how its name begins (NULL: all), and does it take the shape? */
 static bool is_asked(const struct convoy_bottleneck_kernel *kernel, const char *name,
                      const struct convoy_bottleneck_shape *shape)
 {
     return (name == NULL || strncmp(kernel->name, name, strlen(name)) == 0) && kernel->takes(shape);
 }
 
-static void time_size(const struct size *size, int n, int runs, const char *name)
+/* False: no kernel that is asked for takes it. */
+static bool time_size(const struct size *size, int n, int runs, const char *name)
 {
     struct convoy_bottleneck_shape shape = {.n = n,
                                             .h = size->side,
@@ -244,7 +245,7 @@ static void time_size(const struct size *size, int n, int runs, const char *name
     for (int i = 0; i < count; i++)
         any = any || is_asked(kernels[i], name, &shape);
     if (name != NULL && !any)
-        return;
+        return false;
     struct layers layers = {.count = convoy_bottleneck_layers(&shape)};
     size_t pixels = (size_t)n * (size_t)size->side * (size_t)size->side;
     size_t taps = (size_t)size->filter * (size_t)size->filter * (size->depthwise ? 1 : (size_t)size->mid);
@@ -285,11 +286,15 @@ static void time_size(const struct size *size, int n, int runs, const char *name
                    memory.weights[0], memory.weights[1], memory.weights[2], memory.bias};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         check_cuda(cudaFree(all[i]), "freeing device memory");
+    return true;
 }
 
 void time_bottlenecks(int runs, const int *batches, int batch_count, const char *name)
 {
+    int timed = 0;
     for (int b = 0; b < batch_count; b++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-            time_size(&sizes[i], batches[b], runs, name);
+            timed += time_size(&sizes[i], batches[b], runs, name);
+    if (timed == 0)
+        check_die("--bottlenecks: no kernel whose name begins with %s takes one of the shapes", name);
 }

@@ -60,7 +60,7 @@ static __device__ __forceinline__ float convoy_rough_reciprocal(float x)
 }
 
 /* ROUGH: for results that are rounded to fp16, tanh and sigmoid in fewer instructions, wrong by less than
- * 1e-6 of 1 by the bounds that CUDA documents for __expf and __fdividef. */
+ * 1e-6 of 1 by the bounds that CUDA documents for __expf, __fdividef and the instructions above. */
 template <bool ROUGH = false>
 static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary unary, float x)
 {

@@ -2,15 +2,16 @@
  * convolution, 1 x 1 to few, with x added or not. Compute capability 9.0 alone.
  *
  * What lies between is several times as large as x and y; layer by layer it goes through memory four times.
- * Here a warpgroup makes a patch of 8 x 8 outputs of one image, all maps, 64 channels of the middle after 64:
+ * Here a warpgroup makes a patch of 8 x 8 outputs of one image (of 7 x 7 where a side has 9 to 14), all maps,
+ * 64 channels of the middle after 64:
  *
  * 1. The first layer multiplies the pixels that the patch reads, all channels of them, which the copy engine
  * brought once, by 64 of its maps. The results are rounded to fp16 and lie in shared memory, pixel by pixel;
  * those outside of the image are zeros.
  * 2. The depthwise layer is a product, too: of the pixels of two taps by two diagonal matrices, one above the
- * other. 7 of 8 products are by zeros, but a warp makes 128 results with 5 instructions and as many loads,
- * without converting what it reads, and the sums are float32. On the other units it takes some 13
- * instructions for each result; the instructions bound this kernel.
+ * other. 7 of 8 products are by zeros, but of 3 x 3 a warp makes 128 results with 5 instructions, without
+ * converting what it reads, and the sums are float32; each pixel is loaded once for the taps of a column.
+ * With two channels a thread in float32, and a block for each patch, launches took 1.6 to 3 times as long.
  * 3. Its results, rounded to fp16, are in registers as the left side of the last layer's product wants them,
  * whose sums stay in registers until all channels of the middle have been added.
  *
@@ -291,7 +292,7 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
 }
 
-/* Most pixels of a line of an image that one of its `patches` patches reads. */
+/* Most pixels of a side of what one of an axis's `patches` patches reads. */
 static int inv_box(int size, int patches, int side, int filter, int stride)
 {
     int most = 0;
@@ -442,32 +443,38 @@ static bool inv_takes(const struct convoy_bottleneck_shape *s)
     return s->depthwise && s->n > 0 && (s->side == 3 || s->side == 5) && (s->stride == 1 || s->stride == 2) &&
            s->k <= INV_MAPS && s->k % 8 == 0 && s->mid % 8 == 0 && s->x_pixel % 8 == 0 &&
            s->y_pixel % 8 == 0 && s->oh == (s->h - 1) / s->stride + 1 &&
-           s->ow == (s->w - 1) / s->stride + 1 && (int64_t)s->n * s->oh * s->ow <= INT32_MAX / 64 &&
+           s->ow == (s->w - 1) / s->stride + 1 && s->c <= INV_INPUTS &&
+           (int64_t)s->n * convoy_div_up(s->oh, INV_SIDE - 1) * convoy_div_up(s->ow, INV_SIDE - 1) <=
+               INT32_MAX / 64 &&
            convoy_has_wgmma() && INV_CALL(inv_describe, s, s, &job);
 }
-
-/* Made up: what 64 channels of a patch take of a multiprocessor, what they take alone, and a start. */
-#define INV_START_CYCLES 5000.0
-#define INV_PIECE_CYCLES 150.0
-#define INV_PAIR_CYCLES  60.0
-#define INV_ALONE        3.0
-
-static float inv_estimate(const struct convoy_bottleneck_shape *s)
-{
-    struct inv_job job = {};
-    (void)INV_CALL(inv_describe, s, s, &job);
-    double chunk = INV_PIECE_CYCLES * job.pieces + INV_PAIR_CYCLES * (s->side * s->side / 2 + 1);
-    int64_t rounds = convoy_div_up(job.tiles, (int64_t)NHWC_SMS * job.groups);
-    chunk *= job.groups > INV_ALONE ? job.groups : INV_ALONE;
-    return (float)((INV_START_CYCLES + chunk * job.chunks * (double)rounds) / NHWC_CYCLES_PER_US);
-}
-
-/* ---- Weights ---- */
 
 template <int SIDE, int STRIDE, int NT> static int inv_maps(void)
 {
     return inv_tile<SIDE, STRIDE, NT>::MAPS;
 }
+
+/* Fitted to the twelve shapes of convoy-kernels --bottlenecks with 1, 8 and 256 images on an H100: a start,
+ * and for 64 channels of a patch what they take by themselves and what they add where other warpgroups of the
+ * block have theirs. */
+#define INV_START_CYCLES 5000.0
+#define INV_ALONE        (1400.0 + 650.0 * pieces + 100.0 * pairs + 60.0 * job.steps + 20.0 * tiles)
+#define INV_MORE         (250.0 + 270.0 * pieces + 30.0 * pairs + 15.0 * job.steps + 10.0 * tiles)
+
+static float inv_estimate(const struct convoy_bottleneck_shape *s)
+{
+    struct inv_job job = {};
+    (void)INV_CALL(inv_describe, s, s, &job);
+    double pieces = job.pieces, pairs = s->side * s->side / 2 + 1, tiles = INV_CALL(inv_maps, s) / 8;
+    double rounds = (double)convoy_div_up(job.tiles, (int64_t)NHWC_SMS * job.groups);
+    double chunk = INV_ALONE + (job.groups - 1) * INV_MORE;
+    return (float)((INV_START_CYCLES + rounds * job.chunks * chunk) / NHWC_CYCLES_PER_US);
+}
+
+#undef INV_ALONE
+#undef INV_MORE
+
+/* ---- Weights ---- */
 
 static size_t inv_packed_bytes(const struct convoy_bottleneck_shape *s)
 {

@@ -7,6 +7,7 @@
 #define INV_SIDE       8  /* outputs of a patch's side */
 #define INV_CHANNELS   64 /* of the middle, at a time: a chunk */
 #define INV_ROW_BYTES  (INV_CHANNELS * 2)
+#define INV_INPUTS     (1 << 16)              /* most channels of x */
 #define INV_MAPS       160                    /* most of the last layer */
 #define INV_GROUPS     4                      /* most warpgroups of a block */
 #define INV_STAGES     16                     /* most chunks whose weights are there at a time */

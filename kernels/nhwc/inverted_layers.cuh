@@ -14,7 +14,8 @@ struct inv_place {
     int down, right; /* and lies in the middle so far from its first line and column */
 };
 
-/* A lane's row of 16 that a warp has, of 64: of sums the one 8 below, too. */
+/* Row `row_of_lane` of the 16 that this warp has, counted among the warpgroup's 64. Of sums a lane also has
+ * the row 8 below. */
 static __device__ __forceinline__ int inv_row(int row_of_lane)
 {
     return (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + row_of_lane;

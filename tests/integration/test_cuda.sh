@@ -14,7 +14,7 @@ classify=/v2/models/$model/classify
 calls() { sample "convoyd_cuda_calls_total{device=\"cuda:0\",call=\"$1\"}"; }
 
 echo "Answers, alone and many at once, and what they cost."
-# Without JPEG engines, which allocate on a thread of their own, behind the first answers on a fast GPU.
+# JPEG engines off: they allocate on a thread of their own, on a fast GPU still behind the first answers.
 configure tune='"off"' timeout_ms=60000 'images={"decoder": "cpu"}'
 start --config "$work/config.json" --backend cuda
 expect 200 --data-binary @$image "$url$classify"

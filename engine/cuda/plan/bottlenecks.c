@@ -178,9 +178,10 @@ static const struct convoy_bottleneck_kernel *estimated(const struct convoy_cuda
 {
     int count;
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count), *best = NULL;
-    if (shape->n > FEW_IMAGES || shape->depthwise) /* what those take was not measured yet */
+    if (shape->n > FEW_IMAGES && !shape->depthwise)
         return NULL;
-    float least = LAYERS_TOGETHER * convoy_cuda_estimate_layers(source, shape);
+    /* Of depthwise layers the estimates are too low themselves. */
+    float least = (shape->depthwise ? 1 : LAYERS_TOGETHER) * convoy_cuda_estimate_layers(source, shape);
     for (int i = 0; i < count; i++) {
         if (!kernels[i]->takes(shape))
             continue;

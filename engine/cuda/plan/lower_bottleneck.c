@@ -86,6 +86,7 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
     /* Several kernels read the same form. */
     void (*form)(const struct convoy_bottleneck_shape *, const float *const[], void *) = kernel->pack;
     uint64_t key = convoy_hash(0, &form, sizeof(form));
+    key = convoy_hash(key, &bottleneck->shape.stride, sizeof(bottleneck->shape.stride));
     for (int layer = 0; layer < convoy_bottleneck_layers(&bottleneck->shape); layer++) {
         int tensor = node_of(l, bottleneck, layer)->inputs[1];
         packing.weights[layer] = l->graph->tensors[tensor].data;

@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "kernels/bottleneck.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_LINE "convoyd kernel times 2\n"
+#define FIRST_LINE "convoyd kernel times 3\n"
 #define MOST_BYTES ((size_t)4 << 20) /* some 30,000 shapes */
 
 /* A hash of the names of all kernels, each with its final 0. */
@@ -30,6 +31,9 @@ static uint64_t kernels_fingerprint(void)
     const struct convoy_fused_kernel *const *fused = convoy_fused_kernels(&count);
     for (int i = 0; i < count; i++)
         hash = convoy_hash(hash, fused[i]->name, strlen(fused[i]->name) + 1);
+    const struct convoy_bottleneck_kernel *const *bottlenecks = convoy_bottleneck_kernels(&count);
+    for (int i = 0; i < count; i++)
+        hash = convoy_hash(hash, bottlenecks[i]->name, strlen(bottlenecks[i]->name) + 1);
     return hash;
 }
 

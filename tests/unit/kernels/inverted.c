@@ -34,9 +34,9 @@ Test(kernels_inverted, takes_what_there_is_room_for)
     cr_expect(takes(160, 960, 160, 3, 1));
     cr_expect(takes(96, 576, 160, 3, 2));
     cr_expect(takes(112, 672, 0, 5, 1));
-    cr_expect_not(takes(576, 64, 64, 3, 1), "one piece of the middle, and no room for its weights");
+    cr_expect_not(takes(576, 64, 64, 3, 1), "one chunk of the middle, and no room for its weights");
     cr_expect_not(takes(256, 64, 0, 5, 2));
-    cr_expect_not(takes(400, 128, 64, 3, 1), "two pieces, and room for the weights of one");
+    cr_expect_not(takes(400, 128, 64, 3, 1), "two chunks, and room for the weights of one");
     cr_expect_not(takes(16, 96, 168, 3, 1));
     cr_expect_not(takes(16, 96, 16, 7, 1));
     cr_expect_not(takes(16, 96, 16, 3, 3));

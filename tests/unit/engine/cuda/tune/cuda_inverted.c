@@ -116,7 +116,7 @@ Test(cuda_inverted, what_is_one)
 Test(cuda_inverted, two_that_share_a_layer)
 {
     setenv("CONVOY_BOTTLENECK", NAME, 1);
-    for (int64_t maps = 320; maps <= 328; maps += 8) { /* of more than 320 the first two layers are taken */
+    for (int64_t maps = 160; maps <= 168; maps += 8) { /* of more than 160 the first two layers are taken */
         struct convoy_conv depthwise = CONV3;
         struct convoy_net_info info;
         struct convoy_graph *graph = new_graph(SHAPE(1, 16, 8, 9));
@@ -138,8 +138,44 @@ Test(cuda_inverted, two_that_share_a_layer)
     }
 }
 
-Test(cuda_inverted, before_it_was_measured_layers_run)
+/* Two of other strides share weights, which the kernel reads in another order then. */
+Test(cuda_inverted, two_strides_of_the_same_weights)
 {
+    struct convoy_net_info info;
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    int weights[3], x = act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+    setenv("CONVOY_BOTTLENECK", NAME, 1);
+    for (int stride = 1; stride <= 2; stride++) {
+        struct convoy_conv depthwise = CONV3;
+        depthwise.groups = 40;
+        depthwise.stride[0] = depthwise.stride[1] = stride;
+        for (int layer = 0; layer < 3; layer++) {
+            x = layer == 1 ? add_conv(graph, x, 40, 3, 3, depthwise, true)
+                           : add_conv(graph, x, layer == 0 ? 40 : 16, 1, 1, CONV1, true);
+            struct convoy_node *node = &graph->nodes[graph->node_count - 1];
+            if (stride == 1)
+                weights[layer] = node->inputs[1];
+            node->inputs[1] = weights[layer];
+            x = act(graph, x);
+        }
+    }
+    add_output(graph, add_conv(graph, x, 5, 1, 1, CONV1, true));
+    open_tuning(CONVOY_TUNING_OFF, NULL);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+    int whole = 0;
+    for (uint32_t i = 0; i < info.layer_count; i++)
+        whole += strstr(info.layers[i].kernel, NAME) != NULL; /* or "in" it */
+    cr_expect_eq(whole, 6);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    unload_all(net, graph);
+    close_backend();
+}
+
+Test(cuda_inverted, before_it_was_measured_estimates_decide)
+{
+    cr_expect_eq(visit(PLAIN, MAX_BATCH, CONVOY_TUNING_OFF, NULL), 3);
+    setenv("CONVOY_BOTTLENECK", "layers", 1);
     cr_expect_eq(visit(PLAIN, MAX_BATCH, CONVOY_TUNING_OFF, NULL), 0);
 }
 
