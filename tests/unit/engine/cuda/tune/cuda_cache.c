@@ -289,11 +289,11 @@ Test(cuda_cache, a_stale_or_crafted_file_is_passed_over)
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
     *strstr(text, "end 18 ") = '\0';
-    char *format = strstr(text, "times 2") + strlen("times ");
+    char *format = strstr(text, "times 3") + strlen("times ");
     *format = '1'; /* before xxHash; a file of then is not called damaged */
     write_whole(text, 18);
     expect_passed_over("is not a file of kernel times of this format");
-    *format = '2';
+    *format = '3';
     char *driver = strstr(text, "13000");
     driver[0] = '2';
     write_whole(text, 18);
