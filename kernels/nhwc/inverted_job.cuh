@@ -1,4 +1,5 @@
-/* What a launch of inverted.cu is given: the sizes of its tiles, the places in shared memory. */
+/* What a launch of inverted.cu is given, and how it follows from the shape: sizes of tiles, patches, places
+ * in shared memory, activations. */
 #ifndef CONVOY_KERNELS_NHWC_INVERTED_JOB_CUH
 #define CONVOY_KERNELS_NHWC_INVERTED_JOB_CUH
 
@@ -80,5 +81,133 @@ struct inv_job {
     uint32_t *overflow;
     uint32_t marks[CONVOY_BOTTLENECK_LAYERS];
 };
+
+/* ---- On the host ---- */
+
+/* What the channels and the filter say. */
+template <int SIDE, int STRIDE, int NT>
+static void inv_count(const struct convoy_bottleneck_shape *s, struct inv_job *job)
+{
+    using tile = inv_tile<SIDE, STRIDE, NT>;
+    job->steps = (int)convoy_div_up(s->c, 16);
+    job->panel_shift = s->c <= 16 ? 0 : s->c <= 32 ? 1 : 2;
+    job->x_channels = 16 << job->panel_shift;
+    job->x_row = job->x_channels * 2;
+    job->x_panels = (int)convoy_div_up(s->c, job->x_channels);
+    job->chunks = (int)convoy_div_up(s->mid, INV_CHANNELS);
+    job->stage_bytes = (job->x_panels * INV_CHANNELS * job->x_row + tile::PROJECT_BYTES + tile::TAP_BYTES);
+}
+
+/* Places in shared memory for so many warpgroups with so many patches of x each. False: it does not suffice.
+ */
+template <typename TILE> static bool inv_place_all(int groups, int buffers, struct inv_job *job)
+{
+    job->groups = groups;
+    job->buffers = buffers;
+    job->own = buffers * job->x_bytes;
+    job->group_bytes = job->own + TILE::OWN_BYTES;
+    int table = job->pieces * INV_TABLE_ROW, tables = job->inside ? groups * table : table;
+    job->table_bytes = job->inside ? table : 0;
+    job->ring = groups * job->group_bytes;
+    int biases = 2 * job->chunks * INV_CHANNELS * (int)sizeof(float);
+    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - tables - job->ring) / job->stage_bytes;
+    job->stages = neck_least(neck_least(room, job->chunks), INV_STAGES);
+    job->biases = job->ring + job->stages * job->stage_bytes;
+    job->tables = job->biases + biases;
+    job->barriers = job->tables + tables;
+    job->bytes = job->barriers + INV_BARRIERS + 1024;
+    return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
+}
+
+/* Most pixels of a side of what one of an axis's `patches` patches reads. */
+static int inv_box(int size, int patches, int side, int filter, int stride)
+{
+    int most = 0;
+    for (int i = 0; i < patches; i++) {
+        int from = i * side * stride - filter / 2, end = from + (side - 1) * stride + filter;
+        most = neck_most(most, neck_least(end, size) - neck_most(from, 0));
+    }
+    return most;
+}
+
+/* Everything that does not depend on operands. False: shared memory does not suffice. */
+template <int SIDE, int STRIDE, int NT>
+static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job *job)
+{
+    using tile = inv_tile<SIDE, STRIDE, NT>;
+    inv_count<SIDE, STRIDE, NT>(s, job);
+    job->h = s->h;
+    job->w = s->w;
+    job->oh = s->oh;
+    job->ow = s->ow;
+    job->mid = s->mid;
+    job->k = s->k;
+    job->side = neck_least(neck_side(s->oh), neck_side(s->ow));
+    job->down = (int)convoy_div_up(s->oh, job->side);
+    job->across = (int)convoy_div_up(s->ow, job->side);
+    job->tiles = s->n * job->down * job->across;
+    job->residual = s->residual;
+    job->box_h = inv_box(s->h, job->down, job->side, SIDE, STRIDE);
+    job->box_w = inv_box(s->w, job->across, job->side, SIDE, STRIDE);
+    job->inside = job->box_h < tile::BOX || job->box_w < tile::BOX;
+    job->box_part = 65536u / (unsigned)job->box_w + 1; /* exact for pixels below 1,024 */
+    job->pieces = (int)convoy_div_up(job->box_w * job->box_h, NHWC_PIECE);
+    job->rows = convoy_matrix_rows(job->x_row);
+    job->x_panel = job->pieces * NHWC_PIECE * job->x_row / 16;
+    job->w_panel = INV_CHANNELS * job->x_row / 16;
+    job->x_bytes = job->x_panels * job->x_panel * 16;
+    int most = neck_least(tile::GROUPS, neck_most((int)convoy_div_up(job->tiles, NHWC_SMS), 1));
+    for (int groups = most; groups > 0; groups--)
+        if (inv_place_all<tile>(groups, 1, job)) {
+            int stages = job->stages;
+            bool rounds = job->tiles > NHWC_SMS * groups;
+            if (!rounds || !inv_place_all<tile>(groups, INV_BUFFERS, job) ||
+                job->stages < neck_least(stages, 4))
+                inv_place_all<tile>(groups, 1, job);
+            return true;
+        }
+    return false;
+}
+
+static uint32_t inv_twice(float bound)
+{
+    uint32_t half = convoy_half(bound);
+    return half | half << 16;
+}
+
+static bool inv_acts(const struct convoy_unary &act, struct inv_act *to)
+{
+    to->low = 0;
+    to->high = inv_twice(INFINITY);
+    switch (act.kind) {
+    case CONVOY_UNARY_NONE:
+        to->kind = INV_PLAIN;
+        return true;
+    case CONVOY_UNARY_RELU:
+        to->kind = INV_RELU;
+        return true;
+    case CONVOY_UNARY_CLIP:
+        to->kind = act.alpha == 0.0f ? INV_RELU_CLIP : INV_CLIP;
+        to->low = inv_twice(act.alpha);
+        to->high = inv_twice(act.beta);
+        return true;
+    case CONVOY_UNARY_SWISH:
+        to->kind = INV_SWISH;
+        return true;
+    case CONVOY_UNARY_HARD_SWISH:
+        to->kind = INV_HARD_SWISH;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Does the kernel look for infinities and NaN among a layer's results? Not where its activation leaves none
+ * of the former: NaN of x goes on to the last layer, of which it is told. */
+static bool inv_looks(const struct convoy_bottleneck_shape &s, int layer, const struct inv_act &act)
+{
+    bool last = layer == convoy_bottleneck_layers(&s) - 1;
+    return last || act.kind != INV_RELU_CLIP || act.high == inv_twice(INFINITY);
+}
 
 #endif

@@ -362,7 +362,7 @@ inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, c
     inv_activate(job.act[1], sum, words);
 }
 
-/* Is there an output of a patch, and is it in the image? */
+/* Is it an output of the patch, and in the image? */
 static __device__ __forceinline__ bool inv_is_output(const struct inv_job &job, const struct inv_place &place,
                                                      int number)
 {
