@@ -3,6 +3,7 @@
 #include "engine/worker/serve.h"
 
 #include <getopt.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +98,18 @@ static long small_number(const char *text, long most)
     return *text != '\0' && *end == '\0' && value >= 0 && value <= most ? value : -1;
 }
 
+/* Blocks of 128 KiB and more have pages of their own, which go back to the kernel when they are freed. By
+ * default malloc keeps what is smaller than the largest block that was freed so far, the file of a model:
+ * then the places where the next ones fall decide how much the worker takes. With the models that ship it
+ * took 100 MB after 1,000 requests, or 79, by chance; so always 79. */
+static void give_back_what_is_freed(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
+}
+
 int main(int argc, char **argv)
 {
+    give_back_what_is_freed();
     const char *backend = "auto", *check = NULL;
     const char *cache_dir = NULL;
     long device = 0, streams = 1, canary_ms = 0, orphan_ms = 0;
