@@ -21,15 +21,19 @@
 #include <cuda.h>
 #endif
 
+/* What the number of a cell of row `row` is exchanged with (exclusive or), in rows of 128, 64 or 32 bytes:
+ * the engine exchanges bits 4 to 6 of an address with bits 7 to 9. */
+static __host__ __device__ __forceinline__ int convoy_swizzle(int row_bytes, int row)
+{
+    return (row * row_bytes >> 7) & (row_bytes / 16 - 1);
+}
+
 /* Where cell `cell` of row `row` lies among the ROW_BYTES / 16 cells of that row. ROW_BYTES: 128, 64, 32. */
 template <int ROW_BYTES>
 static __host__ __device__ __forceinline__ int convoy_swizzled_cell(int row, int cell)
 {
     static_assert(ROW_BYTES == 128 || ROW_BYTES == 64 || ROW_BYTES == 32, "rows that the engine swizzles");
-    /* The engine exchanges bits 4 to 6 of an address with bits 7 to 9: of 64 bytes two rows share those. */
-    return ROW_BYTES == 128  ? cell ^ (row & 7)
-           : ROW_BYTES == 64 ? cell ^ (row >> 1 & 3)
-                             : cell ^ (row >> 2 & 1);
+    return cell ^ convoy_swizzle(ROW_BYTES, row);
 }
 
 #ifdef __CUDACC__

@@ -42,25 +42,23 @@ static __device__ __forceinline__ uint64_t convoy_matrix(const void *first, int 
 }
 
 /* A matrix whose rows are 128, 64 or 32 bytes of the reduction, swizzled as the copy engine writes them
- * (tensor_copy.cuh). The next 16 numbers of the reduction are convoy_matrix_at(matrix, 2). first lies on 8
- * rows. */
-template <int ROW_BYTES> static __device__ __forceinline__ uint64_t convoy_matrix_swizzled(const void *first)
-{
-    constexpr uint64_t layout = ROW_BYTES == 128 ? 1 : ROW_BYTES == 64 ? 2 : 3;
-    return convoy_matrix(first, 16, ROW_BYTES * 8) | layout << 62;
-}
-
-/* The same with rows of a length that the launch tells: the word of one that begins at 0. */
+ * (tensor_copy.cuh): the word of one that begins at 0. The next 16 numbers of the reduction are
+ * convoy_matrix_at(matrix, 2). */
 static __host__ __device__ __forceinline__ uint64_t convoy_matrix_rows(int row_bytes)
 {
     uint64_t layout = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
     return (uint64_t)1 << 16 | (uint64_t)(row_bytes * 8 >> 4) << 32 | layout << 62;
 }
 
-/* That matrix where it lies. */
+/* That matrix where it lies, on 8 rows. */
 static __device__ __forceinline__ uint64_t convoy_matrix_begin(uint64_t rows, const void *first)
 {
-    return rows | (convoy_matrix(first, 0, 0));
+    return rows | convoy_matrix(first, 0, 0);
+}
+
+template <int ROW_BYTES> static __device__ __forceinline__ uint64_t convoy_matrix_swizzled(const void *first)
+{
+    return convoy_matrix_begin(convoy_matrix_rows(ROW_BYTES), first);
 }
 
 /* B from memory in which its columns are contiguous: rows of 64 numbers, one for each of the reduction, are

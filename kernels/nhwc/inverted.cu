@@ -11,7 +11,7 @@
  * 2. The depthwise layer is a product, too: of the pixels of two taps by two diagonal matrices, one above the
  * other. 7 of 8 products are by zeros, but of 3 x 3 a warp makes 128 results with 5 instructions, without
  * converting what it reads, and the sums are float32; each pixel is loaded once for the taps of a column.
- * With two channels a thread in float32, and a block for each patch, launches took 1.6 to 3 times as long.
+ * With two channels a thread in float32, and a block for each patch, launches took 1.2 to 3.4 times as long.
  * 3. Its results, rounded to fp16, are in registers as the left side of the last layer's product wants them,
  * whose sums stay in registers until all channels of the middle have been added.
  *
@@ -118,13 +118,6 @@ static __device__ __forceinline__ void inv_load_biases(const struct inv_job &job
     }
 }
 
-/* One thread of a warpgroup: the copy engine writes what all of them stored. */
-static __device__ __forceinline__ void inv_write(const struct inv_job &job, const char *panel, int channel,
-                                                 const struct inv_place &place)
-{
-    convoy_store_patch(&job.y, panel, channel, place.x, place.y, place.n);
-}
-
 template <int SIDE, int STRIDE, int NT>
 static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CONVOY_WARPGROUP, 1)
     nhwc_inverted(CONVOY_PARAMETER(struct inv_job) job)
@@ -222,7 +215,7 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
                 convoy_wgmma_publish();
                 nhwc_group_sync(group); /* and the middle's place is free */
                 if (leads) {
-                    inv_write(job, results, chunk * INV_CHANNELS, place);
+                    convoy_store_patch(&job.y, results, chunk * INV_CHANNELS, place.x, place.y, place.n);
                     convoy_store_end();
                     convoy_store_wait<1>(); /* the other place is free behind the next barrier */
                 }
@@ -244,7 +237,8 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
         if (leads) {
             if constexpr (NT > 0) {
                 for (int panel = 0; panel * INV_CHANNELS < job.k; panel++)
-                    inv_write(job, middle + panel * tile::RESULT_BYTES, panel * INV_CHANNELS, place);
+                    convoy_store_patch(&job.y, middle + panel * tile::RESULT_BYTES, panel * INV_CHANNELS,
+                                       place.x, place.y, place.n);
                 convoy_store_end();
             }
             inv_ask_x<tile, STRIDE>(job, own, barriers, round + job.buffers, group);
@@ -328,7 +322,7 @@ template <int SIDE, int STRIDE, int NT> static int inv_maps(void)
     return inv_tile<SIDE, STRIDE, NT>::MAPS;
 }
 
-/* Fitted to the twelve shapes of convoy-kernels --bottlenecks with 1, 8 and 256 images on an H100: a start,
+/* Fitted to the eleven shapes of convoy-kernels --bottlenecks with 1, 8 and 256 images on an H100: a start,
  * and for 64 channels of a patch what they take by themselves and what they add where other warpgroups of the
  * block have theirs. */
 #define INV_START_CYCLES 5000.0
@@ -364,7 +358,7 @@ static void inv_pack_panel(const struct convoy_bottleneck_shape *s, const float 
 {
     for (int m = 0; m < INV_CHANNELS && first + m < s->mid; m++)
         for (int i = 0; i < job->x_channels && channel + i < s->c; i++) {
-            int cell = i / 8 ^ ((m * job->x_row >> 7) & (job->x_row / 16 - 1));
+            int cell = i / 8 ^ convoy_swizzle(job->x_row, m);
             to[m * job->x_channels + cell * 8 + i % 8] =
                 convoy_half(weights[(int64_t)(first + m) * s->c + channel + i]);
         }

@@ -290,8 +290,8 @@ static __device__ __forceinline__ uint32_t inv_place_bytes(uint32_t word, unsign
 }
 
 /* 32 channels of 64 outputs. A warp has two lines of 8 outputs, and multiplies their pixels at two taps by
- * the diagonals at a time. What it loads, 8 pixels of a line, it uses for each tap of that column. diagonals:
- * of each pair of taps two words for the first 8 channels, for the second ones, ...; half: of the channels.
+ * the diagonals at a time. What it loads, 8 pixels of a line, it uses for each tap of that column. taps: of
+ * each pair of them eight words for the first channel of 8, for the second one, ...; half: of the channels.
  */
 template <typename TILE, int SIDE, int STRIDE>
 static __device__ __forceinline__ void
@@ -417,7 +417,7 @@ struct inv_x {
     int swizzle;
 
     __device__ __forceinline__ inv_x(const struct inv_job &job, const char *x, int pixel)
-        : row(x + pixel * job.x_row), swizzle((pixel * job.x_row >> 7) & (job.x_row / 16 - 1))
+        : row(x + pixel * job.x_row), swizzle(convoy_swizzle(job.x_row, pixel))
     {
     }
 
