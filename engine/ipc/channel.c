@@ -22,12 +22,18 @@ struct ring {
     _Alignas(64) struct convoy_done entries[RING_ENTRIES];
 };
 
+/* Whether an end is to be rung. It writes the word itself; the other end turns SLEEPS into ATTENDS when it
+ * rings, so that it rings once. */
+enum attention { RUNG_ALWAYS, ATTENDS, SLEEPS };
+
 struct header {
     uint64_t magic;
     uint32_t abi, slots;
     uint64_t input_bytes, output_bytes;
     struct ring submit, done;
     _Alignas(64) atomic_uint progress;
+    _Alignas(64) atomic_uint worker_attention;
+    _Alignas(64) atomic_uint front_attention;
 };
 
 static size_t round_to_page(size_t bytes)
@@ -229,6 +235,7 @@ int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doo
                                        .memory_fd = memory_fd,
                                        .doorbell_fd = doorbell_fd,
                                        .worker_doorbell_fd = -1,
+                                       .is_worker = true,
                                        .base = base,
                                        .bytes = bytes};
     return 0;
@@ -249,6 +256,7 @@ int convoy_channel_take_over(struct convoy_channel *channel, int memory_fd, int 
         return code;
     }
     channel->size = *size;
+    atomic_store(&header_of(channel)->front_attention, RUNG_ALWAYS);
     channel->done_head = atomic_load(&header_of(channel)->done.tail);
     channel->first_generation = epoch << EPOCH_SHIFT;
     return 0;
@@ -274,6 +282,8 @@ void convoy_channel_reset(struct convoy_channel *channel)
     if (channel->base != NULL) {
         atomic_store(&header_of(channel)->submit.tail, 0);
         atomic_store(&header_of(channel)->done.tail, 0);
+        atomic_store(&header_of(channel)->worker_attention, RUNG_ALWAYS);
+        atomic_store(&header_of(channel)->front_attention, RUNG_ALWAYS);
     }
     channel->done_head = 0;
     channel->submit_head = 0;
@@ -312,11 +322,60 @@ uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t s
            channel->turn * round_to_page(channel->size.output_bytes);
 }
 
+static atomic_uint *own_attention(const struct convoy_channel *channel)
+{
+    struct header *header = header_of(channel);
+    return channel->is_worker ? &header->worker_attention : &header->front_attention;
+}
+
+void convoy_channel_attend(struct convoy_channel *channel, bool attends)
+{
+    if (channel->base != NULL)
+        atomic_store_explicit(own_attention(channel), attends ? ATTENDS : RUNG_ALWAYS, memory_order_relaxed);
+}
+
+bool convoy_channel_pending(const struct convoy_channel *channel)
+{
+    if (channel->base == NULL)
+        return false;
+    struct header *header = header_of(channel);
+    struct ring *ring = channel->is_worker ? &header->submit : &header->done;
+    uint32_t head = channel->is_worker ? channel->submit_head : channel->done_head;
+    return atomic_load_explicit(&ring->tail, memory_order_acquire) != head;
+}
+
+bool convoy_channel_sleep(struct convoy_channel *channel)
+{
+    if (channel->base == NULL)
+        return true;
+    atomic_store_explicit(own_attention(channel), SLEEPS, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* meets that of is_to_be_rung() */
+    if (!convoy_channel_pending(channel))
+        return true;
+    convoy_channel_attend(channel, true);
+    return false;
+}
+
 static void ring_doorbell(int fd)
 {
     /* Where the socket is full the other end has not looked yet, and will; where it is closed, it is gone. */
     ssize_t sent = send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)sent;
+}
+
+/* What the other end is to look at was queued before. */
+static bool is_to_be_rung(const struct convoy_channel *channel)
+{
+    if (channel->base == NULL)
+        return true;
+    struct header *header = header_of(channel);
+    atomic_uint *attention = channel->is_worker ? &header->front_attention : &header->worker_attention;
+    unsigned sleeps = SLEEPS;
+    atomic_thread_fence(memory_order_seq_cst); /* meets that of convoy_channel_sleep() */
+    unsigned now = atomic_load_explicit(attention, memory_order_relaxed);
+    if (now == SLEEPS) /* unless another thread rings, or it has woken */
+        return atomic_compare_exchange_strong(attention, &sleeps, ATTENDS);
+    return now != ATTENDS;
 }
 
 bool convoy_channel_clear_doorbell(int doorbell)
@@ -354,7 +413,8 @@ void convoy_channel_submit(struct convoy_channel *channel, uint32_t slot)
 
 void convoy_channel_ring(struct convoy_channel *channel)
 {
-    ring_doorbell(channel->doorbell_fd);
+    if (is_to_be_rung(channel))
+        ring_doorbell(channel->doorbell_fd);
 }
 
 bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slot)
@@ -369,7 +429,7 @@ bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slo
 void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done)
 {
     push(&header_of(channel)->done, done);
-    ring_doorbell(channel->doorbell_fd);
+    convoy_channel_ring(channel);
 }
 
 void convoy_channel_progress(struct convoy_channel *channel)

@@ -37,6 +37,19 @@
  * Threads: each ring has one producer and one consumer. Each end lets only one of its threads at a time call
  * the functions of one ring. Both ends can wait for a doorbell with poll, epoll or libuv.
  *
+ * A ring is a system call and often wakes a core. So an end that looks at its ring without being told says
+ * that it attends, and is not rung:
+ *
+ *     convoy_channel_attend(true)
+ *     for (;;) {
+ *         take what is there
+ *         if (convoy_channel_sleep()) { wait for the doorbell; clear it; convoy_channel_attend(true); }
+ *     }
+ *
+ * Either what was queued is seen by the last look of convoy_channel_sleep(), or the other end sees that this
+ * one sleeps. An end that calls neither is rung each time. A worker that lies about either end delays its own
+ * slots alone.
+ *
  * Lifetime: the front creates the memfd empty and lays it out once the models' shapes are known. A worker
  * that replaces a dead one maps the same memfd. So does a front that replaces a dead one: the master
  * (server/master) holds the descriptors meanwhile. The worker finishes what it has begun for the dead front,
@@ -120,6 +133,7 @@ struct convoy_channel {
     int worker_doorbell_fd;     /* the front's end: the worker's socket until it is handed over; else -1 */
     void *base;                 /* NULL until laid out or attached */
     size_t bytes;
+    bool is_worker;
     uint32_t turn; /* which area of outputs is in use, 0 or 1. The worker's end: as it was told */
     uint32_t done_head, submit_head; /* the consumer's own positions, which the other end cannot change */
     uint32_t first_generation;       /* the front's end: generations of its submissions are above */
@@ -186,16 +200,28 @@ uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t s
 /* --- rings; none of these waits --- */
 
 /* Front: queues a slot. The ring has room, as at most size.slots are in flight. The worker looks at it after
- * convoy_channel_ring(), which is a call of its own because it is a system call: not for under a lock, and
- * once for several slots. */
+ * convoy_channel_ring(), which is a call of its own because it is a system call unless the worker attends:
+ * not for under a lock, and once for several slots. Any thread may ring. */
 void convoy_channel_submit(struct convoy_channel *channel, uint32_t slot);
+/* Unless the other end attends. */
 void convoy_channel_ring(struct convoy_channel *channel);
 /* Worker: takes the oldest submission; false if there is none. */
 bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slot);
-/* Worker: queues the completion of a slot and rings the front's doorbell. */
+/* Worker: queues the completion of a slot and rings the front's doorbell, unless the front attends. */
 void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done);
 /* Front: takes the oldest completion; false if there is none. The caller has to check what it says. */
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done);
+/* Either end, the thread that takes from its ring; of a channel that is not laid out or attached yet all is
+ * empty, and it may sleep. */
+
+/* true: from here to convoy_channel_sleep() this end looks at its ring without being rung. false: it is rung
+ * each time, as at first. */
+void convoy_channel_attend(struct convoy_channel *channel, bool attends);
+/* This end is about to wait for its doorbell. False: its ring has something, and it attends on. */
+bool convoy_channel_sleep(struct convoy_channel *channel);
+/* Whether its ring has something. */
+bool convoy_channel_pending(const struct convoy_channel *channel);
+
 /* Worker, any thread: a part of a slot that is under way is done. Costs an atomic addition. */
 void convoy_channel_progress(struct convoy_channel *channel);
 /* Front, any thread: a number that differs from the last one when the worker reported progress since. A

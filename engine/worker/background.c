@@ -1,7 +1,6 @@
 #include "engine/worker/background.h"
 
 #include "engine/base/wake_fd.h"
-#include "engine/ipc/channel.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -17,12 +16,12 @@ struct task {
 };
 
 int convoy_background_open(struct convoy_background *background, bool (*serve)(void *context), void *context,
-                           int doorbell, struct convoy_error *error)
+                           struct convoy_channel *channel, struct convoy_error *error)
 {
     int done_fd = convoy_wake_fd_new();
     if (done_fd < 0)
         return convoy_fail(error, done_fd, "cannot make an eventfd: %s", strerror(-done_fd));
-    *background = (struct convoy_background){serve, context, doorbell, done_fd};
+    *background = (struct convoy_background){serve, context, channel, done_fd};
     return 0;
 }
 
@@ -51,13 +50,14 @@ void convoy_background_run(const struct convoy_background *background, void (*wo
         return;
     }
     struct pollfd wakers[] = {{.fd = background->done_fd, .events = POLLIN},
-                              {.fd = background->doorbell, .events = POLLIN}};
+                              {.fd = background->channel->doorbell_fd, .events = POLLIN}};
     while (!atomic_load(&task.done)) {
-        if (background->serve(background->context))
+        if (background->serve(background->context) || !convoy_channel_sleep(background->channel))
             continue;
         poll(wakers, 2, -1);
+        convoy_channel_attend(background->channel, true);
         /* Before serve() looks again, so no ring is lost. A front that has gone rings no more. */
-        if (wakers[1].revents != 0 && !convoy_channel_clear_doorbell(background->doorbell))
+        if (wakers[1].revents != 0 && !convoy_channel_clear_doorbell(background->channel->doorbell_fd))
             wakers[1].fd = -1;
     }
     pthread_join(thread, NULL);

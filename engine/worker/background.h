@@ -4,6 +4,7 @@
 #define CONVOY_ENGINE_WORKER_BACKGROUND_H
 
 #include "engine/base/error.h"
+#include "engine/ipc/channel.h"
 
 #include <stdbool.h>
 
@@ -11,13 +12,14 @@ struct convoy_background {
     /* Serves once, on the calling thread; false if there was nothing to do. */
     bool (*serve)(void *context);
     void *context;
-    int doorbell; /* a channel's; it rings when serve() has something to do again */
-    int done_fd;  /* a wake_fd of this struct: the work has ended */
+    struct convoy_channel *channel; /* its doorbell rings when serve() has something to do again */
+    int done_fd;                    /* a wake_fd of this struct: the work has ended */
 };
 
-/* Fills in background; doorbell stays the caller's. Returns 0 or a negative errno with error filled in. */
+/* Fills in background; the channel, which need not be attached yet, stays the caller's. Returns 0 or a
+ * negative errno with error filled in. */
 int convoy_background_open(struct convoy_background *background, bool (*serve)(void *context), void *context,
-                           int doorbell, struct convoy_error *error);
+                           struct convoy_channel *channel, struct convoy_error *error);
 void convoy_background_close(struct convoy_background *background);
 
 /* Calls work(argument) on a thread of its own and serves until it has returned; without serving, on the

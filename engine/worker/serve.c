@@ -3,6 +3,7 @@
 #include "engine/base/brief_wait.h"
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
+#include "engine/base/pause.h"
 #include "engine/base/wake_fd.h"
 #include "engine/worker/canary.h"
 #include "engine/worker/confine.h"
@@ -256,15 +257,20 @@ static int wait_ms(const struct convoy_worker *worker)
     return sooner(ms, convoy_worker_memory_wait_ms(worker));
 }
 
-/* Until something rings, or there is something to do in an idle moment. */
+/* Until there are slots, a command, or something to do in an idle moment. While it waits briefly it looks for
+ * slots alone. */
 static void wait_for_ring(struct convoy_worker *worker, struct pollfd doorbells[2])
 {
     uint64_t begun_us = convoy_now_us();
-    bool rang = false;
-    while (worker->waits_briefly && !rang && convoy_now_us() < begun_us + CONVOY_BRIEF_WAIT_US)
-        rang = poll(doorbells, 2, 0) > 0;
-    if (!rang)
+    bool some = false;
+    while (worker->waits_briefly && !some && convoy_now_us() < begun_us + CONVOY_BRIEF_WAIT_US) {
+        some = convoy_channel_pending(&worker->channel);
+        convoy_pause();
+    }
+    doorbells[0].revents = doorbells[1].revents = 0;
+    if (!some && convoy_channel_sleep(&worker->channel))
         poll(doorbells, 2, wait_ms(worker));
+    convoy_channel_attend(&worker->channel, true);
     worker->waits_briefly = convoy_brief_wait(convoy_now_us() - begun_us, worker->cores);
 }
 
@@ -415,8 +421,9 @@ int convoy_worker_serve(const char *backend, uint32_t device_index,
     convoy_worker_check_init(&worker, canary_ms * (uint64_t)1000);
     pthread_mutex_init(&worker.lock, NULL);
     convoy_list_init(&worker.commands);
+    worker.channel.doorbell_fd = CONVOY_FD_DOORBELL; /* rings before it is attached are heard, too */
     worker.wake_fd = convoy_wake_fd_new();
-    int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_DOORBELL, &error);
+    int failed = convoy_background_open(&worker.background, serve_once, &worker, &worker.channel, &error);
     if (!failed && worker.wake_fd < 0)
         failed = convoy_fail(&error, worker.wake_fd, "cannot make an eventfd: %s", strerror(-worker.wake_fd));
     if (!failed && confinement->sandbox)

@@ -238,12 +238,12 @@ static void on_message(void *context, struct convoy_worker_process *process,
     }
 }
 
-static void on_finished_slots(void *context, struct convoy_worker_process *process)
+static bool on_finished_slots(void *context, struct convoy_worker_process *process)
 {
     struct device_worker *worker = context;
     (void)process;
     if (worker->slots == NULL || !worker->attached || worker->distrusted)
-        return;
+        return false;
     worker->completed = true;
     uint32_t nonsense = convoy_worker_slots_collect(worker->slots);
     if (nonsense > 0) {
@@ -252,6 +252,7 @@ static void on_finished_slots(void *context, struct convoy_worker_process *proce
                    convoy_per_model_field(worker));
         convoy_worker_process_kill(&worker->process, "protocol");
     }
+    return nonsense == 0;
 }
 
 /* A worker that did some work is replaced at once. One that died before that is a failed start, and delays

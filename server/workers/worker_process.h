@@ -19,7 +19,8 @@ struct convoy_worker_process;
 struct convoy_worker_process_events {
     void (*message)(void *context, struct convoy_worker_process *process,
                     const struct convoy_worker_message *message);
-    void (*finished_slots)(void *context, struct convoy_worker_process *process); /* the done doorbell rang */
+    /* It has finished slots, or its doorbell rang. False: they are not taken, until it rings again. */
+    bool (*finished_slots)(void *context, struct convoy_worker_process *process);
     /* The process has ended, or is ending and may_leave() let it, and all its messages were delivered (of a
      * child that has its socket, too, and writes on, only the first MiB). reason: a short constant for the
      * metric; text: a sentence. */
@@ -57,12 +58,15 @@ struct convoy_worker_process {
     struct convoy_channel_size adopted_size; /* of its channel */
     uv_pipe_t control;
     uv_poll_t doorbell;
-    uv_idle_t brief_wait; /* active while the next ring is expected soon (brief_wait.h) */
-    uint64_t rang_us;     /* when the doorbell rang last */
-    bool exited;          /* it was waited for, or left */
-    bool ended;           /* its socket was read to its end, or is read no more */
-    bool closed;          /* it was read to its end */
-    bool left_early;      /* it was left before it was dead */
+    uv_prepare_t before_sleep; /* the loop is about to sleep: has it finished more? */
+    uv_idle_t stays_awake;     /* while this is active the loop does not sleep */
+    bool attends;              /* the channel is looked at before the loop sleeps, without a ring */
+    bool waits_briefly;        /* the next slot is expected soon (brief_wait.h) */
+    uint64_t finished_us;      /* when slots were last taken */
+    bool exited;               /* it was waited for, or left */
+    bool ended;                /* its socket was read to its end, or is read no more */
+    bool closed;               /* it was read to its end */
+    bool left_early;           /* it was left before it was dead */
     bool was_spare;
     uv_timer_t look;        /* active while it was killed and is not dead: may it be left? */
     uint64_t look_until_us; /* moves on while another one is ending */

@@ -196,18 +196,18 @@ static void end(struct bench *bench)
     convoy_worker_process_send(&bench->process, message);
 }
 
-static void on_finished_slots(void *context, struct convoy_worker_process *process)
+static bool on_finished_slots(void *context, struct convoy_worker_process *process)
 {
     struct bench *bench = context;
     struct convoy_done done;
     while (bench->stage != ENDED && convoy_channel_take_done(&process->channel, &done)) {
         if (done.slot >= bench->size.slots || done.generation != bench->generation[done.slot]) {
             fail(bench, "the worker finished slot %u, which it was not given", done.slot);
-            return;
+            return false;
         }
         if (done.status != 0) {
             fail(bench, "a slot failed: %s", strerror(-done.status));
-            return;
+            return false;
         }
         const struct convoy_slot_report *report = convoy_channel_report(&process->channel, done.slot);
         bench->in_flight--;
@@ -219,6 +219,7 @@ static void on_finished_slots(void *context, struct convoy_worker_process *proce
         if (bench->stage == LAST && bench->in_flight == 0)
             end(bench);
     }
+    return true;
 }
 
 static void on_loaded(struct bench *bench, const struct convoy_worker_message *message)

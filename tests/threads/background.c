@@ -50,7 +50,8 @@ int main(void)
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     scene.doorbell = pair[0];
     scene.ringer = pair[1];
-    CHECK(convoy_background_open(&background, serve, &scene, scene.doorbell, &error) == 0);
+    struct convoy_channel channel = {.doorbell_fd = scene.doorbell}; /* without memory */
+    CHECK(convoy_background_open(&background, serve, &scene, &channel, &error) == 0);
     for (int run = 1; run <= RUNS; run++) {
         convoy_background_run(&background, work, &scene);
         CHECK(scene.result == run);

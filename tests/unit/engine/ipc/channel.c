@@ -128,6 +128,94 @@ Test(channel, doorbells_ring_once_and_fall_quiet)
 
 /* As a hostile worker can: what it sets on its own end, and how full it leaves it, is not to make the front's
  * calls wait. A call that would wait does so for a second here. */
+static int rings_at(const struct convoy_channel *channel)
+{
+    int bytes = -1;
+    cr_assert_eq(ioctl(channel->doorbell_fd, FIONREAD, &bytes), 0);
+    (void)convoy_channel_clear_doorbell(channel->doorbell_fd);
+    return bytes;
+}
+
+Test(channel, an_end_that_attends_is_not_rung_and_one_that_sleeps_is_rung_once)
+{
+    struct convoy_channel front, worker;
+    struct convoy_done done = {.slot = 1};
+    uint32_t slot;
+    both_ends(&front, &worker);
+
+    cr_assert(convoy_channel_sleep(&worker));
+    for (uint32_t i = 0; i < 3; i++) {
+        convoy_channel_submit(&front, i);
+        convoy_channel_ring(&front);
+    }
+    cr_assert_eq(rings_at(&worker), 1);
+    cr_assert_not(convoy_channel_sleep(&worker), "three slots wait");
+    cr_assert(convoy_channel_pending(&worker));
+    while (convoy_channel_take_submitted(&worker, &slot))
+        ;
+    cr_assert_not(convoy_channel_pending(&worker));
+    convoy_channel_submit(&front, 1);
+    convoy_channel_ring(&front);
+    cr_assert_eq(rings_at(&worker), 0, "it attended");
+    cr_assert_not(convoy_channel_sleep(&worker), "one that was not rung for");
+    cr_assert(convoy_channel_take_submitted(&worker, &slot));
+    cr_assert(convoy_channel_sleep(&worker));
+    convoy_channel_submit(&front, 1);
+    convoy_channel_ring(&front);
+    cr_assert_eq(rings_at(&worker), 1);
+
+    /* The same the other way, and of an end that stops to attend. */
+    convoy_channel_attend(&front, true);
+    convoy_channel_finish(&worker, &done);
+    cr_assert_eq(rings_at(&front), 0);
+    cr_assert(convoy_channel_pending(&front) && !convoy_channel_sleep(&front));
+    cr_assert(convoy_channel_take_done(&front, &done) && convoy_channel_sleep(&front));
+    convoy_channel_finish(&worker, &done);
+    convoy_channel_finish(&worker, &done);
+    cr_assert_eq(rings_at(&front), 1);
+    convoy_channel_attend(&front, false);
+    convoy_channel_finish(&worker, &done);
+    convoy_channel_finish(&worker, &done);
+    cr_assert_eq(rings_at(&front), 2);
+    close_both(&front, &worker);
+}
+
+Test(channel, who_comes_after_one_that_attended_is_rung)
+{
+    struct convoy_channel front, worker, next;
+    struct convoy_error error;
+    struct convoy_done done = {.slot = 1};
+    both_ends(&front, &worker);
+    convoy_channel_attend(&front, true);
+    convoy_channel_attend(&worker, true);
+
+    /* Another front. */
+    cr_assert_eq(
+        convoy_channel_take_over(&next, dup(front.memory_fd), dup(front.doorbell_fd), &size, 1, &error), 0,
+        "%s", error.message);
+    convoy_channel_finish(&worker, &done);
+    cr_assert_eq(rings_at(&next), 1);
+
+    /* Another worker. */
+    convoy_channel_reset(&next);
+    convoy_channel_submit(&next, 1);
+    convoy_channel_ring(&next);
+    cr_assert_eq(rings_at(&worker), 1);
+    convoy_channel_destroy(&next);
+    close_both(&front, &worker);
+}
+
+/* Without memory there is nothing to look at. */
+Test(channel, an_end_without_memory_may_sleep)
+{
+    struct convoy_channel front;
+    struct convoy_error error;
+    cr_assert_eq(convoy_channel_create(&front, &error), 0);
+    convoy_channel_attend(&front, true);
+    cr_assert(convoy_channel_sleep(&front) && !convoy_channel_pending(&front));
+    convoy_channel_destroy(&front);
+}
+
 Test(channel, the_other_end_cannot_make_a_call_wait)
 {
     struct convoy_channel front, worker;

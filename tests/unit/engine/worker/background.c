@@ -14,7 +14,8 @@
 #define WORK_NS 50000000 /* as good as any: only a caller that polls by time notices it */
 
 struct scene {
-    int doorbell, ringer; /* connected sockets */
+    int doorbell, ringer;          /* connected sockets */
+    struct convoy_channel channel; /* without memory */
     pthread_t caller;
     atomic_int rung, served, empty; /* rings; slots that were served; calls that found nothing */
     bool worked_elsewhere;
@@ -44,9 +45,12 @@ static void open_scene(struct scene *scene, struct convoy_background *background
     struct convoy_error error;
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    *scene = (struct scene){.doorbell = pair[0], .ringer = pair[1], .caller = pthread_self()};
+    *scene = (struct scene){.doorbell = pair[0],
+                            .ringer = pair[1],
+                            .channel = {.doorbell_fd = pair[0]},
+                            .caller = pthread_self()};
     sem_init(&scene->found_nothing, 0, 0);
-    cr_assert_eq(convoy_background_open(background, serve, scene, scene->doorbell, &error), 0);
+    cr_assert_eq(convoy_background_open(background, serve, scene, &scene->channel, &error), 0);
 }
 
 static void close_scene(struct scene *scene, struct convoy_background *background)

@@ -57,9 +57,10 @@ static void on_message(void *context, struct convoy_worker_process *of,
     (void)context, (void)of, (void)message;
 }
 
-static void on_finished_slots(void *context, struct convoy_worker_process *of)
+static bool on_finished_slots(void *context, struct convoy_worker_process *of)
 {
     (void)context, (void)of;
+    return false;
 }
 
 static void on_gone(void *context, struct convoy_worker_process *of, const char *why, const char *how)
