@@ -240,8 +240,8 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
 {
     struct convoy_request *request = *request_context;
 
-    (void)context;
     (void)url;
+    convoy_http_thread_awake(context);
     if (request == NULL)
         return MHD_NO;        /* memory was out when it began */
     if (request->half_closed) /* it was answered past the library */

@@ -28,8 +28,7 @@ struct convoy_http_thread {
      * -1. */
     struct MHD_Daemon *local_daemon;
     int local_fd;
-    int wake_fd; /* eventfd, never read: each ring is an edge */
-    int wait_fd; /* epoll set of these three */
+    int wake_fd; /* an eventfd in the library's epoll set, never read: each ring is an edge */
     pthread_t handle;
     bool started;
     _Atomic uint32_t connections; /* open, and on the way here */
@@ -57,6 +56,13 @@ struct convoy_http_thread {
     uint32_t poll_capacity;
 };
 
+/* The thread does not sleep, and looks at its lists before it does: rings would be for nothing. The thread
+ * itself. */
+static inline void convoy_http_thread_awake(struct convoy_http_thread *thread)
+{
+    atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
+}
+
 /* Makes the thread's instance of libmicrohttpd: sets daemon and
  * library_fd, and where TLS is on local_daemon and local_fd. 0, or -EINVAL with error set. */
 typedef int convoy_http_open_library(struct convoy_http_thread *thread, struct convoy_error *error);
@@ -69,8 +75,8 @@ uint32_t convoy_http_threads_wanted(const struct convoy_http *http);
 uint32_t convoy_http_threads_for(uint32_t cores);
 
 /* Makes the threads of http and starts them. On failure
- * what was started is left for convoy_http_threads_end(). Errors: -ENOMEM, -EINVAL, those of eventfd(2) and
- * pthread_create(), epoll_create1(2). */
+ * what was started is left for convoy_http_threads_end(). Errors: -ENOMEM, -EINVAL, those of eventfd(2),
+ * epoll_ctl(2) and pthread_create(). */
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,
                               struct convoy_error *error);
 
