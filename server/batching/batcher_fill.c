@@ -192,7 +192,8 @@ struct commitment {
 
 /* A slot with written rows, for which its worker has time, takes no more: else threads that write or hold
  * rows of it one after the other could keep it from leaving until it is full. It leaves with the last of
- * those. */
+ * those. The last slot that there is goes on gathering: rows that find no slot are parked, which costs a copy
+ * and another thread's turn. */
 static void seal(struct batcher_work *work)
 {
     struct commitment *commitment = (struct commitment *)work;
@@ -200,7 +201,8 @@ static void seal(struct batcher_work *work)
     struct worker_slot *slot = commitment->slot;
     /* It may be another slot by now, which then leaves a little earlier. */
     if (slot->state == SLOT_OPEN && atomic_load(&slot->unwritten) > 0 &&
-        atomic_load(running_of(worker, slot->layout)) < atomic_load(&worker->streams)) {
+        atomic_load(running_of(worker, slot->layout)) < atomic_load(&worker->streams) &&
+        convoy_worker_slots_free_slot(worker) != NO_SLOT) {
         slot->state = SLOT_SEALED;
         worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
     }

@@ -1,5 +1,6 @@
 /* convoyd, the daemon: as it is started it becomes the master, which starts it again as the front. The front
  * owns the sockets, the queues and the shared slots; convoy-worker owns the device. */
+#include "engine/base/cores.h"
 #include "engine/base/hide_memory.h"
 #include "engine/base/log.h"
 #include "server/api/app.h"
@@ -101,6 +102,7 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
         .end_round = convoy_batcher_let_go,
         .end_work = convoy_app_end_work};
     convoy_access_guard(&options, &access->gate);
+    convoy_batcher_hold_by_cores(convoy_cores());
     convoy_batcher_done_in_rounds(convoy_supervisor_batcher(parts->supervisor), convoy_resume_hold,
                                   convoy_resume_let_go);
     code = convoy_http_start(&options, http, error);

@@ -58,8 +58,8 @@ Test(batcher_hold, a_full_slot_and_the_next_are_let_go_together)
     end();
 }
 
-/* Slots of two models take turns, so each row is a run of its own. */
-Test(batcher_hold, no_more_than_eight_runs_are_held)
+/* Slots of two models take turns. */
+Test(batcher_hold, rows_of_no_more_than_eight_slots_are_held)
 {
     uint32_t slot, rows = 0, taken;
     begin_large();
@@ -76,6 +76,29 @@ Test(batcher_hold, no_more_than_eight_runs_are_held)
     convoy_batcher_let_go();
     cr_assert_eq(rows, 8, "%u rows left", rows);
     assert_answered(0, 8);
+    end();
+}
+
+Test(batcher_hold, three_rows_where_there_are_many_cores)
+{
+    uint32_t slot;
+    begin_large();
+    convoy_batcher_hold_by_cores(8);
+    convoy_batcher_hold();
+    submit(0);
+    submit(1);
+    cr_assert_eq(take(&slot), 0);
+    submit(2);
+    cr_assert_eq(take(&slot), 3);
+    answer(slot);
+    collect();
+    submit(3);
+    cr_assert_eq(take(&slot), 0, "it holds again");
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    assert_answered(0, 4);
     end();
 }
 
@@ -125,6 +148,23 @@ Test(batcher_hold, a_slot_that_could_leave_takes_no_more_rows)
     answer(slot);
     convoy_batcher_let_go();
     cr_assert_eq(take(&slot), 2);
+    answer(slot);
+    collect();
+    assert_answered(0, 3);
+    end();
+}
+
+Test(batcher_hold, the_last_slot_goes_on_gathering)
+{
+    uint32_t slot;
+    begin(1, 1, 1000000);
+    convoy_batcher_hold();
+    submit(0);
+    elsewhere(1);
+    elsewhere(2);
+    cr_assert_eq(take(&slot), 0, "a row is held");
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 3, "a row was parked");
     answer(slot);
     collect();
     assert_answered(0, 3);
