@@ -76,6 +76,14 @@ static size_t total_bytes(const struct convoy_channel_size *size)
     return data_offset(size->slots) + size->slots * slot_stride(size);
 }
 
+/* What an end said that is gone holds no more. Its successor may be of an older build, which says nothing and
+ * does not forget it either; so each end that comes or sees another one come does. */
+static void ring_always(const struct convoy_channel *channel)
+{
+    atomic_store(&header_of(channel)->worker_attention, RUNG_ALWAYS);
+    atomic_store(&header_of(channel)->front_attention, RUNG_ALWAYS);
+}
+
 static int check_size(const struct convoy_channel_size *size, struct convoy_error *error)
 {
     if (size->slots < 1 || size->slots > CONVOY_MAX_SLOTS)
@@ -238,6 +246,7 @@ int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doo
                                        .is_worker = true,
                                        .base = base,
                                        .bytes = bytes};
+    ring_always(channel);
     return 0;
 }
 
@@ -256,7 +265,7 @@ int convoy_channel_take_over(struct convoy_channel *channel, int memory_fd, int 
         return code;
     }
     channel->size = *size;
-    atomic_store(&header_of(channel)->front_attention, RUNG_ALWAYS);
+    ring_always(channel);
     channel->done_head = atomic_load(&header_of(channel)->done.tail);
     channel->first_generation = epoch << EPOCH_SHIFT;
     return 0;
@@ -264,6 +273,7 @@ int convoy_channel_take_over(struct convoy_channel *channel, int memory_fd, int 
 
 void convoy_channel_pass_by(struct convoy_channel *channel)
 {
+    ring_always(channel);
     channel->submit_head = atomic_load(&header_of(channel)->submit.tail);
 }
 
@@ -282,8 +292,7 @@ void convoy_channel_reset(struct convoy_channel *channel)
     if (channel->base != NULL) {
         atomic_store(&header_of(channel)->submit.tail, 0);
         atomic_store(&header_of(channel)->done.tail, 0);
-        atomic_store(&header_of(channel)->worker_attention, RUNG_ALWAYS);
-        atomic_store(&header_of(channel)->front_attention, RUNG_ALWAYS);
+        ring_always(channel);
     }
     channel->done_head = 0;
     channel->submit_head = 0;
@@ -373,8 +382,8 @@ static bool is_to_be_rung(const struct convoy_channel *channel)
     unsigned sleeps = SLEEPS;
     atomic_thread_fence(memory_order_seq_cst); /* meets that of convoy_channel_sleep() */
     unsigned now = atomic_load_explicit(attention, memory_order_relaxed);
-    if (now == SLEEPS) /* unless another thread rings, or it has woken */
-        return atomic_compare_exchange_strong(attention, &sleeps, ATTENDS);
+    if (now == SLEEPS && !atomic_compare_exchange_strong(attention, &sleeps, ATTENDS))
+        now = sleeps; /* another thread rings, or it has woken */
     return now != ATTENDS;
 }
 

@@ -211,8 +211,8 @@ bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slo
 void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done);
 /* Front: takes the oldest completion; false if there is none. The caller has to check what it says. */
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done);
-/* Either end, the thread that takes from its ring; of a channel that is not laid out or attached yet all is
- * empty, and it may sleep. */
+/* --- attention: either end, on the thread that takes from its ring, which counts as empty before the channel
+ * is laid out or attached --- */
 
 /* true: from here to convoy_channel_sleep() this end looks at its ring without being rung. false: it is rung
  * each time, as at first. */

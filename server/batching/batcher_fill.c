@@ -192,8 +192,8 @@ struct commitment {
 
 /* A slot with written rows, for which its worker has time, takes no more: else threads that write or hold
  * rows of it one after the other could keep it from leaving until it is full. It leaves with the last of
- * those. The last slot that there is goes on gathering: rows that find no slot are parked, which costs a copy
- * and another thread's turn. */
+ * those. The last free slot goes on gathering, with one slot in all this one, at worst until it is full: rows
+ * that find no slot are parked, which costs a copy and another thread's turn. */
 static void seal(struct batcher_work *work)
 {
     struct commitment *commitment = (struct commitment *)work;

@@ -24,6 +24,11 @@
  * is noticed within twice that, and what it waited for ends within 100 ms. */
 #define LOOK_US 25000u
 
+/* Events that the library takes from its epoll set at once, and those that can be of no connection: its own
+ * eventfd and the thread's. */
+#define LIBRARY_EVENTS 128u
+#define OTHER_EVENTS   2u
+
 /* A connection that was accepted and is on the way to its thread. */
 struct arrival {
     struct convoy_list link;
@@ -112,7 +117,7 @@ static struct convoy_http_thread *hand_over(struct convoy_http_thread *thread,
     bool sleeps = atomic_exchange_explicit(&thread->sleeps, false, memory_order_relaxed);
     *pairs = sleeps && before != NULL && before->http == thread->http;
     if (*pairs)
-        thread->to_ring = before;
+        atomic_store_explicit(&thread->to_ring, before, memory_order_release);
     pthread_mutex_unlock(&thread->lock);
     return sleeps ? thread : NULL;
 }
@@ -215,14 +220,10 @@ static bool take_work(struct convoy_http_thread *thread, bool may_sleep, bool *e
     pthread_mutex_lock(&thread->lock);
     bool some = !convoy_list_empty(&thread->arrived) || !convoy_list_empty(&thread->resumed);
     *ending = thread->ending;
-    struct convoy_http_thread *other = thread->to_ring;
-    thread->to_ring = NULL;
     convoy_list_move_all(&thread->arrived, &arrived);
     convoy_list_move_all(&thread->resumed, &resumed);
     atomic_store_explicit(&thread->sleeps, !some && !*ending && may_sleep, memory_order_relaxed);
     pthread_mutex_unlock(&thread->lock);
-    if (other != NULL)
-        convoy_wake_fd_ring(other->wake_fd);
     while ((link = convoy_list_take_first(&resumed)) != NULL)
         resume(convoy_list_entry(link, struct convoy_suspension, resumed));
     while ((link = convoy_list_take_first(&arrived)) != NULL)
@@ -334,21 +335,39 @@ static void resume_all(struct convoy_http_thread *thread)
     }
 }
 
+void convoy_http_thread_awake(struct convoy_http_thread *thread)
+{
+    atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
+    if (atomic_load_explicit(&thread->to_ring, memory_order_relaxed) == NULL)
+        return;
+    struct convoy_http_thread *other = atomic_exchange_explicit(&thread->to_ring, NULL, memory_order_acquire);
+    convoy_wake_fd_ring(other->wake_fd);
+}
+
+/* Whether the thread can sleep in the library: not in one of two epoll sets; and the library sleeps once
+ * more, before it serves anything, where LIBRARY_EVENTS are ready at once (MHD_epoll() of 0.9.75). */
+static bool sleeps_in_library(const struct convoy_http_thread *thread)
+{
+    return thread->local_daemon == NULL &&
+           atomic_load_explicit(&thread->connections, memory_order_relaxed) < LIBRARY_EVENTS - OTHER_EVENTS;
+}
+
 /* Lets the library serve what is ready, or what is after timeout_ms at most. */
 static void run_library(struct convoy_http_thread *thread, int timeout_ms)
 {
     const struct convoy_http_options *options = &thread->http->options;
     if (options->begin_round != NULL)
         options->begin_round();
-    if (thread->local_daemon != NULL) { /* of two sets neither can be slept in */
+    if (timeout_ms != 0 && !sleeps_in_library(thread)) {
         struct pollfd sets[] = {{.fd = thread->library_fd, .events = POLLIN},
-                                {.fd = thread->local_fd, .events = POLLIN}};
+                                {.fd = thread->local_fd, .events = POLLIN}}; /* -1 is passed by */
         (void)poll(sets, 2, timeout_ms);
         convoy_http_thread_awake(thread);
-        MHD_run(thread->local_daemon);
         timeout_ms = 0;
     }
     MHD_run_wait(thread->daemon, timeout_ms);
+    if (thread->local_daemon != NULL)
+        MHD_run(thread->local_daemon);
     convoy_http_thread_awake(thread);
     if (options->end_round != NULL)
         options->end_round();

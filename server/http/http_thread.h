@@ -33,14 +33,14 @@ struct convoy_http_thread {
     bool started;
     _Atomic uint32_t connections; /* open, and on the way here */
 
-    pthread_mutex_t lock;       /* the five below */
+    pthread_mutex_t lock;       /* the four below */
     struct convoy_list arrived; /* connections that were accepted for this thread */
     struct convoy_list resumed; /* suspensions that are over */
     bool stopping;              /* no connection is suspended any more */
     bool ending;                /* the thread resumes what is suspended, and ends */
     /* Of the same server: it has work and sleeps, and this thread, which was woken, is to wake it. Or NULL.
      */
-    struct convoy_http_thread *to_ring;
+    struct convoy_http_thread *_Atomic to_ring;
     atomic_bool sleeps; /* it waits, or is about to: who puts something into a list wakes it */
 
     /* Of the thread that holds (convoy_resume_hold()). */
@@ -56,12 +56,9 @@ struct convoy_http_thread {
     uint32_t poll_capacity;
 };
 
-/* The thread does not sleep, and looks at its lists before it does: rings would be for nothing. The thread
- * itself. */
-static inline void convoy_http_thread_awake(struct convoy_http_thread *thread)
-{
-    atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
-}
+/* The thread does not sleep, and looks at its lists before it does: to ring for it would be for nothing.
+ * Wakes the thread that it is to wake. On the thread itself. */
+void convoy_http_thread_awake(struct convoy_http_thread *thread);
 
 /* Makes the thread's instance of libmicrohttpd: sets daemon and
  * library_fd, and where TLS is on local_daemon and local_fd. 0, or -EINVAL with error set. */

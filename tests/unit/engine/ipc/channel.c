@@ -126,8 +126,6 @@ Test(channel, doorbells_ring_once_and_fall_quiet)
     close_both(&front, &worker);
 }
 
-/* As a hostile worker can: what it sets on its own end, and how full it leaves it, is not to make the front's
- * calls wait. A call that would wait does so for a second here. */
 static int rings_at(const struct convoy_channel *channel)
 {
     int bytes = -1;
@@ -201,6 +199,23 @@ Test(channel, who_comes_after_one_that_attended_is_rung)
     convoy_channel_submit(&next, 1);
     convoy_channel_ring(&next);
     cr_assert_eq(rings_at(&worker), 1);
+
+    /* Another front, of a build that knows nothing of this: the worker hears of it. */
+    convoy_channel_attend(&next, true);
+    convoy_channel_pass_by(&worker);
+    convoy_channel_finish(&worker, &done);
+    cr_assert_eq(rings_at(&next), 1);
+
+    /* A worker that comes after one of this build, under such a front. */
+    struct convoy_channel later;
+    convoy_channel_attend(&worker, true);
+    cr_assert_eq(
+        convoy_channel_attach(&later, dup(front.memory_fd), dup(front.worker_doorbell_fd), &size, &error), 0,
+        "%s", error.message);
+    convoy_channel_submit(&next, 1);
+    convoy_channel_ring(&next);
+    cr_assert_eq(rings_at(&later), 1);
+    convoy_channel_destroy(&later);
     convoy_channel_destroy(&next);
     close_both(&front, &worker);
 }
@@ -216,6 +231,8 @@ Test(channel, an_end_without_memory_may_sleep)
     convoy_channel_destroy(&front);
 }
 
+/* As a hostile worker can: what it sets on its own end, and how full it leaves it, is not to make the front's
+ * calls wait. A call that would wait does so for a second here. */
 Test(channel, the_other_end_cannot_make_a_call_wait)
 {
     struct convoy_channel front, worker;
