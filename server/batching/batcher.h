@@ -168,9 +168,9 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
  * image instead of every third. */
 void convoy_batcher_hold(void);
 /* Where there are eight cores or more, three rows are held at a time. Many threads have rows in one slot
- * then, which leaves with the last of them: with 32 rows held by each of 24 threads all slots waited for some
- * thread. On 32 cores with 256 connections, in one run: 0.95 of the bare server with three rows, 0.82 with
- * one, 0.58 with 32. Before the threads begin. */
+ * then, which leaves with the last of them: with up to 64 rows held by each of 24 threads all slots waited
+ * for some thread. On 32 cores with 256 connections, in one run: 0.95 of the bare server with three rows,
+ * 0.82 with one, 0.58 with 64. Before the threads begin. */
 void convoy_batcher_hold_by_cores(uint32_t cores);
 void convoy_batcher_let_go(void);
 
