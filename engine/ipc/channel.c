@@ -76,8 +76,8 @@ static size_t total_bytes(const struct convoy_channel_size *size)
     return data_offset(size->slots) + size->slots * slot_stride(size);
 }
 
-/* What an end said that is gone holds no more. Its successor may be of an older build, which says nothing and
- * does not forget it either; so each end that comes or sees another one come does. */
+/* What an end said holds no more when it is gone. Its successor may be of an older build, which neither says
+ * anything nor clears this; so an end that comes, or sees another one come, clears both words. */
 static void ring_always(const struct convoy_channel *channel)
 {
     atomic_store(&header_of(channel)->worker_attention, RUNG_ALWAYS);

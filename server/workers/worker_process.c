@@ -1,10 +1,8 @@
 #include "server/workers/worker_process.h"
 
-#include "engine/base/brief_wait.h"
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
 #include "engine/base/log.h"
-#include "engine/base/pause.h"
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
 #include "server/workers/worker_exit_text.h"
@@ -20,7 +18,6 @@
 #define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
 #define LOOK_MS    2          /* how often it is looked whether a process that was killed may be left */
 #define LOOK_US    10000000u  /* and for how long, if no other is ending: then its exit is waited for */
-#define LOOKS      64u        /* at the channel in a turn of the loop that waits briefly: some 2 us */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
                                   const struct convoy_worker_settings *settings, uint32_t model_count,
@@ -205,9 +202,7 @@ static void end_handles(struct convoy_worker_process *process)
         read_rest(process);
         on_socket_end(process);
     }
-    uv_close((uv_handle_t *)&process->doorbell, on_handle_closed);
-    uv_close((uv_handle_t *)&process->before_sleep, on_handle_closed);
-    uv_close((uv_handle_t *)&process->stays_awake, on_handle_closed);
+    convoy_worker_doorbell_close(&process->doorbell, on_handle_closed);
     uv_close((uv_handle_t *)&process->look, on_handle_closed);
 }
 
@@ -233,74 +228,19 @@ static void on_look(uv_timer_t *timer)
     }
 }
 
-static void take_finished(struct convoy_worker_process *process)
+static bool on_finished(void *context)
 {
-    convoy_channel_attend(&process->channel, true);
-    process->attends = process->events->finished_slots(process->context, process);
-    if (!process->attends)
-        convoy_channel_attend(&process->channel, false);
-    uint64_t before_us = process->finished_us;
-    process->finished_us = convoy_now_us();
-    process->waits_briefly = convoy_brief_wait(process->finished_us - before_us, process->cores);
+    struct convoy_worker_process *process = context;
+    return process->events->finished_slots(process->context, process);
 }
 
-static bool look_briefly(const struct convoy_worker_process *process)
+static void watch(struct convoy_worker_process *process)
 {
-    if (!process->waits_briefly || convoy_now_us() > process->finished_us + CONVOY_BRIEF_WAIT_US)
-        return false;
-    for (uint32_t look = 0; look < LOOKS && !convoy_channel_pending(&process->channel); look++)
-        convoy_pause();
-    return true;
-}
-
-static void on_stay(uv_idle_t *idle)
-{
-    (void)idle;
-}
-
-/* Takes what was finished once a turn of the loop: a worker that has always finished something does not keep
- * the loop from other work. */
-static void on_before_sleep(uv_prepare_t *prepare)
-{
-    struct convoy_worker_process *process = prepare->data;
-    bool stays = false;
-    if (process->attends && convoy_channel_pending(&process->channel)) {
-        take_finished(process);
-        stays = process->attends;
-    } else if (process->attends) {
-        stays = look_briefly(process) || !convoy_channel_sleep(&process->channel);
-        process->attends = stays;
-    }
-    if (stays)
-        uv_idle_start(&process->stays_awake, on_stay);
-    else
-        uv_idle_stop(&process->stays_awake);
-}
-
-static void on_doorbell(uv_poll_t *poll, int status, int events)
-{
-    struct convoy_worker_process *process = poll->data;
-    (void)status, (void)events;
-    /* A worker that lives on and answers no more is found as one that hangs. */
-    if (!convoy_channel_clear_doorbell(process->channel.doorbell_fd))
-        uv_poll_stop(poll);
-    take_finished(process);
-}
-
-static void watch_doorbell(struct convoy_worker_process *process)
-{
-    uv_poll_init(process->loop, &process->doorbell, process->channel.doorbell_fd);
-    process->doorbell.data = process;
-    uv_poll_start(&process->doorbell, UV_READABLE, on_doorbell);
-    uv_prepare_init(process->loop, &process->before_sleep);
-    process->before_sleep.data = process;
-    uv_prepare_start(&process->before_sleep, on_before_sleep);
-    uv_idle_init(process->loop, &process->stays_awake);
-    process->stays_awake.data = process;
-    process->attends = false;
+    convoy_worker_doorbell_listen(&process->doorbell, process->loop, &process->channel, process->cores,
+                                  on_finished, process);
     uv_timer_init(process->loop, &process->look);
     process->look.data = process;
-    process->open_handles += 4;
+    process->open_handles += CONVOY_WORKER_DOORBELL_HANDLES + 1;
 }
 
 /* A message that libuv writes. */
@@ -378,7 +318,7 @@ static void begin(struct convoy_worker_process *process)
 static void listen_to(struct convoy_worker_process *process, int socket)
 {
     int code = uv_pipe_open(&process->control, socket);
-    watch_doorbell(process);
+    watch(process);
     if (code == 0)
         code = uv_read_start((uv_stream_t *)&process->control, lend_room, on_read);
     if (code != 0)

@@ -6,6 +6,7 @@
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
 #include "server/master/link.h"
+#include "server/workers/worker_doorbell.h"
 #include "server/workers/worker_left.h"
 #include "server/workers/worker_message.h"
 #include "server/workers/worker_settings.h"
@@ -57,16 +58,11 @@ struct convoy_worker_process {
     bool adopting;                           /* it was told to adopt this front and has not said hello yet */
     struct convoy_channel_size adopted_size; /* of its channel */
     uv_pipe_t control;
-    uv_poll_t doorbell;
-    uv_prepare_t before_sleep; /* the loop is about to sleep: has it finished more? */
-    uv_idle_t stays_awake;     /* while this is active the loop does not sleep */
-    bool attends;              /* the channel is looked at before the loop sleeps, without a ring */
-    bool waits_briefly;        /* the next slot is expected soon (brief_wait.h) */
-    uint64_t finished_us;      /* when slots were last taken */
-    bool exited;               /* it was waited for, or left */
-    bool ended;                /* its socket was read to its end, or is read no more */
-    bool closed;               /* it was read to its end */
-    bool left_early;           /* it was left before it was dead */
+    struct convoy_worker_doorbell doorbell;
+    bool exited;     /* it was waited for, or left */
+    bool ended;      /* its socket was read to its end, or is read no more */
+    bool closed;     /* it was read to its end */
+    bool left_early; /* it was left before it was dead */
     bool was_spare;
     uv_timer_t look;        /* active while it was killed and is not dead: may it be left? */
     uint64_t look_until_us; /* moves on while another one is ending */
