@@ -28,7 +28,9 @@ json.dump({"model_type": "deit"}, open(folder + "/config.json", "w"))
 json.dump({"image_processor_type": "DeiTImageProcessor", "size": 13, "crop_size": {"height": 8, "width": 10}, "do_rescale": False, "do_normalize": False},
           open(folder + "/preprocessor_config.json", "w"))
 PYTHON
-configure models="\"$work/models\"" default_model="\"$model\"" backend='"cuda"' tune='"off"' 'images={"decoder": "gpu"}'
+# Slots of fewer files than a form has, so that each form takes two.
+configure models="\"$work/models\"" default_model="\"$model\"" backend='"cuda"' tune='"off"' 'images={"decoder": "gpu"}' \
+  'batching={"max_batch": 20}'
 start --config "$work/config.json"
 "$python" tests/tools/jpeg_hostile.py "$url" "$model" "$count" "${exact[@]}" || fail "see above"
 [ "$(sample "convoyd_undecoded_images_total{model=\"$model\"}")" -gt 0 ] || [ -z "$emulated" ] || fail "the device decoded all"
