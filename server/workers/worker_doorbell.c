@@ -2,6 +2,7 @@
 
 #include "engine/base/brief_wait.h"
 #include "engine/base/clock.h"
+#include "engine/base/cores.h"
 #include "engine/base/pause.h"
 
 #define LOOKS 64u /* at the channel in a turn of the loop that waits briefly: some 2 us */
@@ -57,11 +58,11 @@ static void on_ring(uv_poll_t *poll, int status, int events)
 }
 
 void convoy_worker_doorbell_listen(struct convoy_worker_doorbell *doorbell, uv_loop_t *loop,
-                                   struct convoy_channel *channel, uint32_t cores,
-                                   bool (*finished)(void *context), void *context)
+                                   struct convoy_channel *channel, bool (*finished)(void *context),
+                                   void *context)
 {
     *doorbell = (struct convoy_worker_doorbell){
-        .channel = channel, .finished = finished, .context = context, .cores = cores};
+        .channel = channel, .finished = finished, .context = context, .cores = convoy_cores()};
     uv_poll_init(loop, &doorbell->rings, channel->doorbell_fd);
     uv_prepare_init(loop, &doorbell->before_sleep);
     uv_idle_init(loop, &doorbell->stays_awake);

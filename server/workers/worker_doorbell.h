@@ -27,8 +27,8 @@ struct convoy_worker_doorbell {
 /* Begins to listen. channel and context must outlive the doorbell; the channel's doorbell must not be renewed
  * before it is closed. */
 void convoy_worker_doorbell_listen(struct convoy_worker_doorbell *doorbell, uv_loop_t *loop,
-                                   struct convoy_channel *channel, uint32_t cores,
-                                   bool (*finished)(void *context), void *context);
+                                   struct convoy_channel *channel, bool (*finished)(void *context),
+                                   void *context);
 /* Calls closed() for each of the CONVOY_WORKER_DOORBELL_HANDLES handles, whose data is `context` by then. */
 void convoy_worker_doorbell_close(struct convoy_worker_doorbell *doorbell, uv_close_cb closed);
 

@@ -1,7 +1,6 @@
 #include "server/workers/worker_process.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/cores.h"
 #include "engine/base/log.h"
 #include "server/workers/worker_arguments.h"
 #include "server/workers/worker_command.h"
@@ -34,7 +33,6 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
     process->settings = *settings;
     process->spares.wanted = settings->spares;
     process->model_count = model_count;
-    process->cores = convoy_cores();
     convoy_line_reader_begin(&process->lines, CONVOY_WORKER_LINE_MAX);
     return 0;
 }
@@ -236,8 +234,7 @@ static bool on_finished(void *context)
 
 static void watch(struct convoy_worker_process *process)
 {
-    convoy_worker_doorbell_listen(&process->doorbell, process->loop, &process->channel, process->cores,
-                                  on_finished, process);
+    convoy_worker_doorbell_listen(&process->doorbell, process->loop, &process->channel, on_finished, process);
     uv_timer_init(process->loop, &process->look);
     process->look.data = process;
     process->open_handles += CONVOY_WORKER_DOORBELL_HANDLES + 1;

@@ -38,7 +38,6 @@ struct convoy_worker_process {
     const struct convoy_worker_process_events *events;
     void *context;
     uint32_t model_count;
-    uint32_t cores;                         /* of the front */
     struct convoy_link *link;               /* to the master, set before a process is started */
     struct convoy_worker_settings settings; /* of the next process */
     bool other_models;             /* the next process is for others than the one before: other memory */
