@@ -10,6 +10,9 @@ start --config "$work/config.json" --backend null
 "$python" - "$port" "$(front)" <<'PYTHON' || fail "a burst was not answered"
 import os, select, signal, socket, sys
 
+sys.path.insert(0, "tests/tools")
+from processes import stand_still
+
 port, front = int(sys.argv[1]), int(sys.argv[2])
 request = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 opened = []
@@ -19,9 +22,7 @@ for connections in (1, 124, 125, 126, 127, 128, 129, 255, 256):
         opened[-1].sendall(request)  # so that it is the thread's, and not on the way to it
         opened[-1].recv(4096)
     for _ in range(3):
-        os.kill(front, signal.SIGSTOP)
-        while open(f"/proc/{front}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
-            pass
+        stand_still(front)
         for connection in opened:
             connection.sendall(request)
         os.kill(front, signal.SIGCONT)
@@ -32,7 +33,9 @@ for connections in (1, 124, 125, 126, 127, 128, 129, 255, 256):
             if not ready:
                 sys.exit(f"{len(waiting)} of {connections} requests were not answered in 10 s")
             for connection in ready:
-                connection.recv(4096)
+                answer = connection.recv(4096)
+                if not answer.startswith(b"HTTP/1.1 200 "):
+                    sys.exit(f"answered with {answer[:100]}")
                 waiting.remove(connection)
 print("as many as", len(opened), "at the same moment")
 PYTHON
