@@ -102,6 +102,27 @@ Test(batcher_hold, three_rows_where_there_are_many_cores)
     end();
 }
 
+/* With fewer cores many more, but not any number. */
+Test(batcher_hold, thirty_two_rows_where_there_are_few_cores)
+{
+    uint32_t slot;
+    slot_bytes = output_bytes = UINT64_C(64) * 40;
+    begin(4, 1, 1000000);
+    set_limits(40, 1000000, 500);
+    convoy_batcher_hold_by_cores(7);
+    convoy_batcher_hold();
+    for (int i = 0; i < 31; i++)
+        submit(i);
+    cr_assert_eq(take(&slot), 0);
+    submit(31);
+    cr_assert_eq(take(&slot), 32);
+    answer(slot);
+    collect();
+    convoy_batcher_let_go();
+    assert_answered(0, 32);
+    end();
+}
+
 static void *submit_elsewhere(void *context)
 {
     submit(*(const int *)context);
