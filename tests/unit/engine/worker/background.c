@@ -105,3 +105,56 @@ Test(background, sleeps_while_nothing_is_to_be_served)
     }
     close_scene(&scene, &background);
 }
+
+/* Both ends of a channel: the worker's takes slots, and attends before it has work in the background. */
+struct both_ends {
+    struct convoy_channel front, worker;
+    sem_t found_nothing;
+    int taken;
+};
+
+static bool take_slot(void *context)
+{
+    struct both_ends *ends = context;
+    uint32_t slot;
+    if (convoy_channel_take_submitted(&ends->worker, &slot)) {
+        ends->taken++;
+        return true;
+    }
+    sem_post(&ends->found_nothing);
+    return false;
+}
+
+/* Each slot comes when none was found: the caller is about to say that it sleeps, or has said so. */
+static void submit_often(void *argument)
+{
+    struct both_ends *ends = argument;
+    for (int i = 0; i < RINGS; i++) {
+        sem_wait(&ends->found_nothing);
+        convoy_channel_submit(&ends->front, 0);
+        convoy_channel_ring(&ends->front);
+    }
+    sem_wait(&ends->found_nothing);
+}
+
+Test(background, serves_each_slot_of_a_channel, .timeout = 20)
+{
+    const struct convoy_channel_size size = {.slots = 2, .input_bytes = 64, .output_bytes = 64};
+    struct both_ends ends = {.taken = 0};
+    struct convoy_background background;
+    struct convoy_error error;
+    sem_init(&ends.found_nothing, 0, 0);
+    cr_assert_eq(convoy_channel_create(&ends.front, &error), 0);
+    cr_assert_eq(convoy_channel_lay_out(&ends.front, &size, &error), 0);
+    cr_assert_eq(convoy_channel_attach(&ends.worker, dup(ends.front.memory_fd),
+                                       dup(ends.front.worker_doorbell_fd), &size, &error),
+                 0);
+    cr_assert_eq(convoy_background_open(&background, take_slot, &ends, &ends.worker, &error), 0);
+    convoy_channel_attend(&ends.worker, true);
+    convoy_background_run(&background, submit_often, &ends);
+    cr_assert_eq(ends.taken, RINGS);
+    convoy_background_close(&background);
+    convoy_channel_destroy(&ends.worker);
+    convoy_channel_destroy(&ends.front);
+    sem_destroy(&ends.found_nothing);
+}
