@@ -103,6 +103,10 @@ struct convoy_nhwc_layout {
      * pixels of zeros on the left. Then one row of the filter is one piece of the reduction. */
     int window;
     struct convoy_nhwc_pool pool; /* follows the activation; with `images` alone */
+    /* Squeeze and excitation: each number of x is multiplied by the gate of its image and channel, and
+     * rounded to fp16, before it is summed. */
+    bool gated;
+    int64_t gate_pixel; /* of the gates, from image to image */
 };
 
 /* y = pool(act(conv(x, w) + bias + residual)). Padding is zeros (after normalisation). The pooling window is
@@ -139,6 +143,7 @@ struct convoy_conv_operands {
     const float *residual; /* like y, or NULL; may be y itself */
     float *y;              /* n x k x (oh / pool) x (ow / pool) */
     void *scratch;         /* scratch_bytes(), or NULL for 0; 256-byte aligned */
+    const void *gates;     /* with nhwc.gated: fp16, a pixel of c channels for each image */
     struct convoy_overflow overflow;
 };
 

@@ -93,6 +93,26 @@ cudaError_t convoy_launch_nhwc_scale_shift(int64_t n, int64_t pixels, int64_t c,
                                            const float *shift, convoy_fp16 *y, int64_t y_pixel,
                                            struct convoy_overflow overflow, cudaStream_t stream);
 
+/* Squeeze and excitation: the gates of an image's channels from the means over its pixels,
+ * y = act[1](excite act[0](squeeze mean(x) + bias) + bias), of n images of `pixels` pixels; squeeze is
+ * squeezed x c numbers, excite c x squeezed. The channels that fill up a pixel of y are 0. What the gates
+ * multiply is a matter of its reader (struct convoy_nhwc_layout). */
+struct convoy_nhwc_excite {
+    int64_t n, pixels, c, squeezed, x_pixel, y_pixel;
+    struct convoy_unary act[2];
+};
+bool convoy_nhwc_excite_takes(const struct convoy_nhwc_excite *excite);
+/* Lays out the weights of both layers as the kernel reads them, in convoy_nhwc_excite_bytes(); host memory,
+ * on 16 bytes. */
+size_t convoy_nhwc_excite_bytes(const struct convoy_nhwc_excite *excite);
+void convoy_nhwc_excite_pack(const struct convoy_nhwc_excite *shape, const float *squeeze,
+                             const float *excite, void *packed);
+/* weights: as laid out; the biases are float32, squeezed and c, or NULL. */
+cudaError_t convoy_launch_nhwc_excite(const struct convoy_nhwc_excite *excite, const convoy_fp16 *x,
+                                      const void *weights, const float *squeeze_bias,
+                                      const float *excite_bias, convoy_fp16 *y,
+                                      struct convoy_overflow overflow, cudaStream_t stream);
+
 /* Layer normalisation: y = scale[c] (x - mean) / sqrt(variance + epsilon) + shift[c] along the channels of
  * each pixel, or with `rms` y = scale[c] x / sqrt(mean of squares + epsilon) + shift[c]. Sums are float32;
  * scale and shift as above. At most CONVOY_NHWC_NORMALIZE_CHANNELS channels. */

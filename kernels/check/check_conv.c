@@ -180,6 +180,10 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
         problem->residual = random_floats(s->n * outputs, 1.0F, &random);
         problem->device_residual = to_device(problem->residual, s->n * outputs);
     }
+    problem->gates = random_floats((size_t)s->n * (size_t)s->c, 1.5F, &random);
+    for (int64_t i = 0; i < (int64_t)s->n * s->c; i++)
+        problem->gates[i] = (float)convoy_check_round(problem->gates[i], CONVOY_COMPUTE_FP16);
+    problem->device_gates = to_device(problem->gates, (size_t)s->n * (size_t)s->c);
     problem->y = device_memory(s->n * outputs * sizeof(float));
     size_t got = s->n * outputs < PIECE_FLOATS ? s->n * outputs : PIECE_FLOATS;
     problem->got = host_memory((got > outputs ? got : outputs) * sizeof(float));
@@ -187,17 +191,18 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
 }
 
 /* What kernels with these products should answer. */
-static const double *expect(struct check_problem *problem, enum convoy_compute_type compute_type)
+static const double *expect(struct check_problem *problem, enum convoy_compute_type compute_type, bool gated)
 {
     size_t outputs = (size_t)check_outputs(&problem->which.shape);
-    if (problem->expected[compute_type] != NULL)
-        return problem->expected[compute_type];
+    int number = gated ? CHECK_EXPECTED - 1 : (int)compute_type;
+    if (problem->expected[number] != NULL)
+        return problem->expected[number];
     double *expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
     for (int i = 0; i < problem->samples; i++)
-        check_reference(problem, compute_type, problem->sample[i], expected + i * outputs);
+        check_reference(problem, compute_type, gated, problem->sample[i], expected + i * outputs);
     for (size_t i = 0; i < problem->samples * outputs; i++)
-        problem->largest[compute_type] = fmax(problem->largest[compute_type], fabs(expected[i]));
-    return problem->expected[compute_type] = expected;
+        problem->largest[number] = fmax(problem->largest[number], fabs(expected[i]));
+    return problem->expected[number] = expected;
 }
 
 void check_problem_free(struct check_problem *problem)
@@ -206,6 +211,7 @@ void check_problem_free(struct check_problem *problem)
                             problem->device_weights,
                             problem->device_bias,
                             problem->device_residual,
+                            problem->device_gates,
                             problem->y,
                             problem->scratch};
     for (size_t i = 0; i < sizeof(device) / sizeof(device[0]); i++)
@@ -214,8 +220,9 @@ void check_problem_free(struct check_problem *problem)
     free(problem->weights);
     free(problem->bias);
     free(problem->residual);
+    free(problem->gates);
     free(problem->sample);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < CHECK_EXPECTED; i++)
         free(problem->expected[i]);
     free(problem->got);
 }
@@ -268,10 +275,10 @@ static bool is_untouched(float x)
     return bits == UINT32_MAX;
 }
 
-static void compare(struct check_problem *problem, enum convoy_compute_type compute_type,
+static void compare(struct check_problem *problem, enum convoy_compute_type compute_type, bool gated,
                     struct check_result *result)
 {
-    const double *expected = expect(problem, compute_type);
+    const double *expected = expect(problem, compute_type, gated);
     int64_t outputs = check_outputs(&problem->which.shape), all = problem->which.shape.n * outputs;
     double worst = 0;
     for (int i = 0; i < problem->samples; i++) {
@@ -283,7 +290,8 @@ static void compare(struct check_problem *problem, enum convoy_compute_type comp
             worst = difference <= worst ? worst : isnan(difference) ? INFINITY : difference;
         }
     }
-    result->error = problem->largest[compute_type] > 0 ? worst / problem->largest[compute_type] : worst;
+    double largest = problem->largest[gated ? CHECK_EXPECTED - 1 : (int)compute_type];
+    result->error = largest > 0 ? worst / largest : worst;
     for (int64_t first = 0; first < all; first += PIECE_FLOATS) {
         int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
         copy_back(problem, first, count);
@@ -332,7 +340,8 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     struct check_nhwc nhwc = {.shape = *s};
     if (kernel->nhwc)
         check_cuda(check_nhwc_make(&nhwc, kernel, s, &problem->device_images,
-                                   s->residual ? problem->device_residual : NULL, problem->which.in_place),
+                                   s->residual ? problem->device_residual : NULL, problem->which.in_place,
+                                   problem->device_gates),
                    "converting the operands");
     struct convoy_conv_operands operands = operands_for(problem, kernel, &nhwc.shape);
     if (kernel->nhwc)
@@ -358,7 +367,7 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
         result.overflow = marked != (problem->which.nan != CHECK_NO_NAN ? s->n : 0);
     }
-    compare(problem, kernel->compute_type, &result);
+    compare(problem, kernel->compute_type, nhwc.shape.nhwc.gated, &result);
     if (runs > 0)
         result.us = median_us(kernel, &nhwc.shape, &operands, stream, runs);
     if (kernel->nhwc)

@@ -28,21 +28,25 @@ bool check_complete(struct check_case *which);
 /* Behind it follows pooling over 3 x 3 outputs, two apart, with so many rows and columns of padding. */
 void check_pool_overlapping(struct check_case *which, int pad);
 
+#define CHECK_EXPECTED 4
+
 /* A case with its random input on host and device, and the reference of a sample of its images. */
 struct check_problem {
     struct check_case which;
     void *images; /* host */
     float *weights, *bias, *residual;
+    float *gates; /* n x c, numbers that fp16 holds; of kernels that multiply by them */
     struct convoy_images device_images;
-    float *device_weights, *device_bias, *device_residual, *y;
+    float *device_weights, *device_bias, *device_residual, *device_gates, *y;
     size_t device_weight_floats; /* that fit at device_weights */
     void *scratch;
     size_t scratch_bytes;
     int samples, *sample; /* images that are compared */
-    /* For operands rounded to each compute type, once it was asked for: samples x outputs of an image. */
-    double *expected[3];
-    double largest[3]; /* max|expected| */
-    float *got;        /* an image's outputs, or a piece of y */
+    /* For operands rounded to each compute type, and for fp16 with gates, once it was asked for: samples x
+     * outputs of an image. */
+    double *expected[CHECK_EXPECTED];
+    double largest[CHECK_EXPECTED]; /* max|expected| */
+    float *got;                     /* an image's outputs, or a piece of y */
 };
 
 /* An image's outputs, after pooling. */
@@ -78,9 +82,9 @@ static inline bool check_passed(const struct check_result *result)
 }
 
 /* The convolution of image n in float64, of operands rounded as the compute type says, activation and pooling
- * too, spread over the machine's cores. */
-void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
-                     double *y);
+ * too, spread over the machine's cores. gated: of the products of its inputs and gates, rounded. */
+void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, bool gated,
+                     int n, double *y);
 
 #define CHECK_KERNELS_MAX 192
 

@@ -26,7 +26,7 @@ static double input(const struct operands *operands, int c, int y, int x)
     return operands->x[((int64_t)c * s->h + y) * s->w + x];
 }
 
-static void round_image(struct operands *operands, enum convoy_compute_type compute_type)
+static void round_image(struct operands *operands, enum convoy_compute_type compute_type, bool gated)
 {
     const struct check_problem *problem = operands->problem;
     const struct convoy_conv_shape *s = &problem->which.shape;
@@ -44,7 +44,10 @@ static void round_image(struct operands *operands, enum convoy_compute_type comp
                             ? (double)pixel * images->multiply[c] + images->add[c]
                             : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
             }
-            operands->x[c * plane + at] = convoy_check_round(value, compute_type);
+            value = convoy_check_round(value, compute_type);
+            if (gated)
+                value = convoy_check_round(value * problem->gates[operands->n * s->c + c], compute_type);
+            operands->x[c * plane + at] = value;
         }
     }
 }
@@ -112,13 +115,13 @@ static void *memory(size_t doubles)
     return got;
 }
 
-void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
-                     double *y)
+void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, bool gated,
+                     int n, double *y)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
     size_t weights = (size_t)s->k * (s->c / s->groups) * s->r * s->s;
     struct operands operands = {problem, n, memory((size_t)s->c * s->h * s->w), memory(weights)};
-    round_image(&operands, compute_type);
+    round_image(&operands, compute_type, gated);
     for (size_t i = 0; i < weights; i++)
         operands.weights[i] = convoy_check_round(problem->weights[i], compute_type);
     double work = check_work(s);

@@ -104,6 +104,9 @@ static const struct written written[] = {
     {2, 72, 13, 12, 264, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, true, false},
     {1, 584, 3, 4, 16, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
     {3, 72, 6, 5, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_ROWS},
+    /* Many images of few pixels in a tile, many channels: what gates multiply. */
+    {30, 136, 2, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_SWISH, true, true, false, false},
+    {5, 1160, 7, 7, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
     /* What follows in 16 bits alone; large and small numbers. */
     {2, 64, 7, 9, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, false, false, false},
     {1, 130, 5, 5, 33, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
@@ -231,7 +234,8 @@ static bool takes_turn(const struct convoy_conv_kernel *kernel, int i, int j, bo
     static const struct {
         const char *family;
         int turns;
-    } families[] = {{"tensor", 5}, {"fused_gemm", 2}, {"nhwc_wgmma", 2}, {"nhwc_split", 2}, {"nhwc_maps", 4}};
+    } families[] = {{"tensor", 5},     {"fused_gemm", 2}, {"nhwc_wgmma", 2},
+                    {"nhwc_split", 2}, {"nhwc_gated", 2}, {"nhwc_maps", 4}};
     for (size_t f = 0; in_turns && f < sizeof families / sizeof families[0]; f++)
         if (strncmp(kernel->name, families[f].family, strlen(families[f].family)) == 0)
             return (i + j) % families[f].turns == 0;

@@ -34,7 +34,7 @@ static struct convoy_nhwc_rows rows_of(const struct convoy_conv_shape *s)
     return rows;
 }
 
-/* The shape for a kernel that reads images as they come, or else tensors. */
+/* The shape for a kernel that reads images as they come, or tensors, or tensors that gates multiply. */
 static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel,
                                          const struct convoy_conv_shape *s)
 {
@@ -52,7 +52,12 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel
     shape.nhwc.image = shape.nhwc.row * s->h;
     shape.nhwc.window = by_windows(s) ? rows.pixel : 0;
     shape.nhwc.residual_pixel = shape.nhwc.y_pixel + OTHERS;
-    return shape;
+    if (kernel->takes(&shape))
+        return shape;
+    struct convoy_conv_shape gated = shape;
+    gated.nhwc.gated = true;
+    gated.nhwc.gate_pixel = convoy_nhwc_channels(s->c) + OTHERS;
+    return kernel->takes(&gated) ? gated : shape;
 }
 
 bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
@@ -118,9 +123,20 @@ static cudaError_t make_rows(struct check_nhwc *nhwc, const struct convoy_conv_s
                : error;
 }
 
+static cudaError_t make_gates(struct check_nhwc *nhwc, const float *gates)
+{
+    const struct convoy_conv_shape *s = &nhwc->shape;
+    const struct convoy_nhwc_planes planes = {s->n, s->c, 1, s->nhwc.gate_pixel, false};
+    cudaError_t error =
+        allocate(&nhwc->gates, (size_t)(s->n * s->nhwc.gate_pixel) * sizeof(convoy_fp16), 0xff);
+    return error == cudaSuccess ? convoy_launch_nhwc_from_planes(&planes, gates, nhwc->gates,
+                                                                 (struct convoy_overflow){0}, NULL)
+                                : error;
+}
+
 cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
                             const struct convoy_conv_shape *shape, const struct convoy_images *images,
-                            const float *residual, bool in_place)
+                            const float *residual, bool in_place, const float *gates)
 {
     *nhwc = (struct check_nhwc){.shape = shape_of(kernel, shape)};
     cudaError_t error = nhwc->shape.nhwc.images ? cudaSuccess : make_rows(nhwc, shape, images);
@@ -130,6 +146,8 @@ cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_ke
         error = allocate((void **)&nhwc->overflow, (size_t)shape->n * sizeof(uint32_t), 0);
     if (error == cudaSuccess && residual != NULL)
         error = make_residual(nhwc, residual, in_place);
+    if (error == cudaSuccess && nhwc->shape.nhwc.gated)
+        error = make_gates(nhwc, gates);
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }
 
@@ -138,6 +156,7 @@ void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_opera
     if (nhwc->x != NULL)
         operands->x.data = nhwc->x;
     operands->residual = nhwc->residual;
+    operands->gates = nhwc->gates;
     operands->y = nhwc->y;
     operands->overflow = (struct convoy_overflow){nhwc->overflow, CHECK_MARK};
 }
@@ -167,7 +186,8 @@ cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, int *marked)
 
 cudaError_t check_nhwc_free(struct check_nhwc *nhwc)
 {
-    void *memory[] = {nhwc->x, nhwc->y, nhwc->residual != nhwc->y ? nhwc->residual : NULL, nhwc->overflow};
+    void *memory[] = {nhwc->x, nhwc->y, nhwc->residual != nhwc->y ? nhwc->residual : NULL, nhwc->gates,
+                      nhwc->overflow};
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (cudaFree(memory[i]) != cudaSuccess)

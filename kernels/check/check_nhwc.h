@@ -13,15 +13,16 @@ float check_estimate(const struct convoy_conv_kernel *kernel, const struct convo
 /* A problem in that layout; device memory. Free it also after a failure. */
 struct check_nhwc {
     struct convoy_conv_shape shape;
-    void *x, *y, *residual;
+    void *x, *y, *residual, *gates;
     uint32_t *overflow; /* of each image; the problems' numbers are small */
 };
 
-/* From images, and a residual in planes (NULL: none); in_place: it is where the outputs will be. */
+/* From images, and a residual in planes (NULL: none); in_place: it is where the outputs will be. gates: n x
+ * c, of which kernels make use that multiply by them. */
 cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
                             const struct convoy_conv_shape *shape, const struct convoy_images *images,
-                            const float *residual, bool in_place);
-/* Replaces x (but where the kernel reads images), residual and y. */
+                            const float *residual, bool in_place, const float *gates);
+/* Replaces x (but where the kernel reads images), residual, gates and y. */
 void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands);
 /* Converts y into planes. */
 cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y);

@@ -455,6 +455,7 @@ static const struct {
                  {"fit_images", convoy_check_fit_images},
                  {"decoded_planes", convoy_check_decoded_planes},
                  {"gather", convoy_check_gather, true},
+                 {"excite", convoy_check_excite, true},
                  {"patches", convoy_check_patches, true},
                  {"attention", convoy_check_attention, true},
                  {"nhwc_normalize", convoy_check_nhwc_normalize, true},

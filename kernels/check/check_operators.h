@@ -21,6 +21,7 @@ void convoy_check_decoded_planes(struct convoy_check *check);
 void convoy_check_attention(struct convoy_check *check);
 void convoy_check_nhwc_normalize(struct convoy_check *check);
 void convoy_check_gather(struct convoy_check *check);
+void convoy_check_excite(struct convoy_check *check);
 void convoy_check_patches(struct convoy_check *check);
 void convoy_check_bottleneck(struct convoy_check *check);
 void convoy_check_inverted(struct convoy_check *check);

@@ -11,6 +11,7 @@
 
 #define LIST_NHWC(i)       &convoy_conv_nhwc_wgmma[i]
 #define LIST_NHWC_SPLIT(i) &convoy_conv_nhwc_split[i]
+#define LIST_NHWC_GATED(i) &convoy_conv_nhwc_gated[i]
 #define LIST_NHWC_TURNS(i) &convoy_conv_nhwc_turns[i]
 #define LIST_NHWC_MAPS(i)  &convoy_conv_nhwc_maps[i]
 #define LIST_NHWC_MAPS_5(i)                                                                                  \
@@ -52,6 +53,19 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_SPLIT(5),
     LIST_NHWC_SPLIT(6),
     LIST_NHWC_SPLIT(7),
+    LIST_NHWC_GATED(0),
+    LIST_NHWC_GATED(1),
+    LIST_NHWC_GATED(2),
+    LIST_NHWC_GATED(3),
+    LIST_NHWC_GATED(4),
+    LIST_NHWC_GATED(5),
+    LIST_NHWC_GATED(6),
+    LIST_NHWC_GATED(7),
+    LIST_NHWC_GATED(8),
+    LIST_NHWC_GATED(9),
+    LIST_NHWC_GATED(10),
+    LIST_NHWC_GATED(11),
+    LIST_NHWC_GATED(12),
     LIST_NHWC_TURNS(0),
     LIST_NHWC_TURNS(1),
     LIST_NHWC_TURNS(2),

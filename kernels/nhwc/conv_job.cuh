@@ -5,6 +5,7 @@
 #define CONVOY_KERNELS_NHWC_CONV_JOB_CUH
 
 #include "kernels/device/conv_shape.h"
+#include "kernels/device/divider.cuh"
 #include "kernels/device/tensor_map.h"
 #include "kernels/device/unary.cuh"
 #include "kernels/device/wgmma.cuh"
@@ -31,9 +32,12 @@ struct nhwc_job {
     int taps_x;
     int oh, ow, stride[2], pad[2], dilation[2];
     int across, down; /* of nhwc_patch: pieces of an image */
-    bool flat;        /* 1x1 without stride or padding: x is a matrix */
+    bool flat;        /* nhwc_is_flat() */
     bool has_residual;
     struct convoy_unary act;
+    const convoy_fp16 *gates; /* of nhwc_gated and nhwc_gated_split */
+    int gate_pixel, c;
+    struct tensor_divider pixels; /* of an image */
     struct convoy_overflow overflow;
 };
 
@@ -91,16 +95,34 @@ static inline struct convoy_map_images nhwc_images_of(const struct convoy_conv_s
     return images;
 }
 
+/* 1 x 1 without stride or padding, of images without gaps: x is a matrix. */
+static inline bool nhwc_is_flat(const struct convoy_conv_shape *s)
+{
+    return s->nhwc.window == 0 && s->r == 1 && s->s == 1 && s->stride[0] == 1 && s->stride[1] == 1 &&
+           s->pad[0] == 0 && s->pad[1] == 0 && s->oh == s->h && s->ow == s->w &&
+           s->nhwc.row == s->w * s->nhwc.pixel && s->nhwc.image == s->h * s->nhwc.row;
+}
+
 static inline bool nhwc_takes(const struct convoy_conv_shape *s)
 {
     const int dilation[2] = {s->dilation[0], s->nhwc.window > 0 ? 1 : s->dilation[1]};
     const struct convoy_map_images images = nhwc_images_of(s, nullptr, 64, 128);
-    return s->nhwc.on && !s->nhwc.images && s->groups == 1 && s->pool == 1 &&
+    return s->nhwc.on && !s->nhwc.images && !s->nhwc.gated && s->groups == 1 && s->pool == 1 &&
            s->compute_type >= CONVOY_COMPUTE_FP16 && (s->nhwc.window == 0 || s->dilation[1] == 1) &&
            nhwc_outputs_of(s) < INT32_MAX - 1024 && s->nhwc.y_pixel % 8 == 0 &&
            (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
            convoy_map_images_fits(&images, s->r, s->nhwc.window > 0 ? 1 : s->s, dilation) &&
            convoy_has_wgmma();
+}
+
+/* The same of x with gates. Where channels fill up the last cell, a product with whatever fills it up could
+ * be infinite. */
+static inline bool nhwc_takes_gated(const struct convoy_conv_shape *s)
+{
+    struct convoy_conv_shape plain = *s;
+    plain.nhwc.gated = false;
+    return s->nhwc.gated && s->nhwc.gate_pixel % 8 == 0 && s->n * s->nhwc.gate_pixel <= INT32_MAX &&
+           s->c % 8 == 0 && nhwc_is_flat(s) && nhwc_takes(&plain);
 }
 
 /* ---- Weights ---- */
@@ -177,11 +199,13 @@ static inline cudaError_t nhwc_describe(const struct convoy_conv_shape *s,
         job->stride[1] = 1;
         job->pad[1] = 0;
     }
-    job->flat = s->nhwc.window == 0 && s->r == 1 && s->s == 1 && s->stride[0] == 1 && s->stride[1] == 1 &&
-                s->pad[0] == 0 && s->pad[1] == 0 && s->oh == s->h && s->ow == s->w &&
-                s->nhwc.row == s->w * s->nhwc.pixel && s->nhwc.image == s->h * s->nhwc.row;
+    job->flat = nhwc_is_flat(s);
     job->has_residual = s->residual;
     job->act = s->act;
+    job->gates = reinterpret_cast<const convoy_fp16 *>(operands->gates);
+    job->gate_pixel = (int)s->nhwc.gate_pixel;
+    job->c = s->c;
+    job->pixels = tensor_divider(s->oh * s->ow);
     job->overflow = operands->overflow;
     struct convoy_map_images images = nhwc_images_of(s, operands->x.data, depth, m);
     cudaError_t error = job->flat ? convoy_map_matrix(&job->x, operands->x.data, convoy_nhwc_channels(s->c),

@@ -99,7 +99,7 @@ static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job
     }
 }
 
-template <int NT, int DEPTH, int STAGES>
+template <int NT, int DEPTH, int STAGES, bool GATED = false>
 static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
     nhwc_conv_split(CONVOY_PARAMETER(struct nhwc_job) job, int splits)
 {
@@ -125,10 +125,21 @@ static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
     } else {
         float sum[NT][4] = {};
         int turn = 0;
+        nhwc_gates<1, DEPTH> gates;
+        if constexpr (GATED) {
+            convoy_wait_for_previous(); /* which wrote them */
+            gates.begin(job, first);
+        }
 #pragma unroll 1
         do { /* there are no fewer chunks than blocks */
-            const char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
+            char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
+            if constexpr (GATED)
+                gates.load(job, begin + turn);
             convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
+            if constexpr (GATED) {
+                gates.multiply(stage);
+                nhwc_group_sync(group);
+            }
             uint64_t a = convoy_matrix_swizzled<tile::ROW_BYTES>(stage);
             uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + tile::A_BYTES);
             convoy_wgmma_begin();

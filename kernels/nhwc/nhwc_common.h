@@ -8,6 +8,7 @@
 
 #define CONVOY_NHWC_WGMMA_KERNELS     11
 #define CONVOY_NHWC_SPLIT_KERNELS     8
+#define CONVOY_NHWC_GATED_KERNELS     13
 #define CONVOY_NHWC_TURNS_KERNELS     3
 #define CONVOY_NHWC_MAPS_KERNELS      45
 #define CONVOY_NHWC_PATCH_KERNELS     1
@@ -17,6 +18,7 @@
 extern const struct convoy_bottleneck_kernel convoy_nhwc_inverted;
 extern const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS];
+extern const struct convoy_conv_kernel convoy_conv_nhwc_gated[CONVOY_NHWC_GATED_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_maps[CONVOY_NHWC_MAPS_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_patch[CONVOY_NHWC_PATCH_KERNELS];
