@@ -11,44 +11,6 @@
  * sizes with 1 image on an H100: 0.72 to 0.84). */
 #define LAYERS_TOGETHER 0.8f
 
-/* The group that writes a tensor, if no group but `reader` reads it; -1: none. */
-static int writer_of(const struct convoy_cuda_lowering *l, int tensor, int reader)
-{
-    const struct convoy_cuda_groups *groups = l->source->groups;
-    if (convoy_cuda_read_by_others(l, tensor, &groups->groups[reader]))
-        return -1;
-    for (int i = reader - 1; i >= 0; i--)
-        if (groups->groups[i].output == tensor)
-            return i;
-    return -1;
-}
-
-/* Is the group a convolution of images, without a dilation, padded by half its side, and nothing more? */
-static bool is_plain(const struct convoy_cuda_lowering *l, int index, struct convoy_conv_shape *shape)
-{
-    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
-    const struct convoy_node *node = &l->graph->nodes[group->anchor];
-    int64_t dims[4] = {0};
-    if (node->op != CONVOY_OP_CONV || group->view || group->attention != NULL || group->rows != NULL ||
-        group->pick != NULL || group->pool != 1 || node->inputs[0] == l->graph->input ||
-        !convoy_cuda_channels_first(l, node->inputs[0], dims) ||
-        !convoy_cuda_channels_first(l, group->output, dims) ||
-        !convoy_cuda_conv_shape(l->source, group, l->plan->rows, shape))
-        return false;
-    int stride = shape->stride[0];
-    bool fits = shape->r == shape->s && shape->stride[1] == stride &&
-                shape->oh == (shape->h - 1) / stride + 1 && shape->ow == (shape->w - 1) / stride + 1;
-    for (int i = 0; i < 2; i++)
-        fits = fits && shape->dilation[i] == 1 && shape->pad[i] == shape->r / 2;
-    return fits;
-}
-
-/* A convolution of all channels by all, that keeps the size of its images. */
-static bool is_dense(const struct convoy_conv_shape *shape, int side)
-{
-    return shape->groups == 1 && shape->r == side && shape->stride[0] == 1;
-}
-
 bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group, int count,
                                  int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape)
 {
@@ -57,13 +19,14 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
     *shape = (struct convoy_bottleneck_shape){0};
     for (int layer = count - 1; layer >= 0; layer--) {
         if (group < 0 || (layer < CONVOY_BOTTLENECK_LAYERS - 1 && all[group].residual >= 0) ||
-            !is_plain(l, group, &layers[layer]) || (layer != 1 && !is_dense(&layers[layer], 1)))
+            !convoy_cuda_plain_conv(l, group, &layers[layer]) ||
+            (layer != 1 && !convoy_cuda_keeps_size(&layers[layer], 1)))
             return false;
         groups[layer] = group;
         shape->bias[layer] = layers[layer].bias;
         shape->act[layer] = layers[layer].act;
         if (layer > 0)
-            group = writer_of(l, l->graph->nodes[all[group].anchor].inputs[0], group);
+            group = convoy_cuda_writer_of(l, l->graph->nodes[all[group].anchor].inputs[0], group);
     }
     const struct convoy_conv_shape *middle = &layers[1];
     const struct convoy_conv_shape *last = count == CONVOY_BOTTLENECK_LAYERS ? &layers[2] : NULL;
@@ -85,8 +48,9 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
     shape->y_pixel = convoy_nhwc_channels(last != NULL ? shape->k : shape->mid);
     if (middle->k != shape->mid || (added >= 0 && added != x))
         return false;
-    return shape->depthwise ? middle->groups == shape->mid
-                            : last != NULL && is_dense(middle, 3) && added == x && shape->k == shape->c;
+    return shape->depthwise
+               ? middle->groups == shape->mid
+               : last != NULL && convoy_cuda_keeps_size(middle, 3) && added == x && shape->k == shape->c;
 }
 
 bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape)

@@ -19,6 +19,7 @@ void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_
              : s->nhwc.window > 0  ? " nhwc window"
              : s->nhwc.pool.oh > 0 ? " nhwc images pool"
              : s->nhwc.images      ? " nhwc images"
+             : s->nhwc.gated       ? " nhwc gated"
                                    : " nhwc");
 }
 

@@ -21,6 +21,13 @@ int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done);
 
+/* Lowers a layer of squeeze and excitation (the mean, two convolutions of 1 x 1 behind it): the last one to
+ * the step that makes the gates, the others to none. *done: false where the group is something else. */
+int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done);
+/* Leaves the product of a tensor and the gates of its channels, the output of the group about to be lowered,
+ * to the convolution that alone reads it: l->gated_of. *done: false where there is none that can. */
+int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done);
+
 /* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                               const struct convoy_conv_shape *conv_shape, bool *done);

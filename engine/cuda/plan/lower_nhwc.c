@@ -109,8 +109,10 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
                     struct convoy_conv_shape *shape, bool rows, bool *done)
 {
     const struct convoy_node *node = l->node;
-    struct convoy_cuda_place x = {0}, residual = {0}, y = {0};
+    const struct convoy_cuda_gated *gated = &l->gated_of[node->inputs[0]];
+    struct convoy_cuda_place x = {0}, residual = {0}, y = {0}, gates = {0};
     struct convoy_nhwc_rows read = {0};
+    int input = gated->x >= 0 ? gated->x : node->inputs[0];
     struct convoy_cuda_step *step;
     shape->pool = 1;
     shape->nhwc.on = true;
@@ -120,18 +122,21 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
         read = input_rows(l, shape);
     else
         dense_strides(shape, convoy_nhwc_channels(shape->c));
+    shape->nhwc.gated = gated->x >= 0;
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(l->source->choices, shape);
     if (kernel == NULL)
         return 0;
     *done = true;
     bool by_row = node->op == CONVOY_OP_DENSE;
     int code = rows     ? read_rows(l, &read, &x)
-               : by_row ? convoy_cuda_want_nhwc(l, node->inputs[0])
-                        : convoy_cuda_want_in_order(l, node->inputs[0]);
+               : by_row ? convoy_cuda_want_nhwc(l, input)
+                        : convoy_cuda_want_in_order(l, input);
     if (code == 0 && !rows) {
-        code = convoy_cuda_reads_nhwc(l, node->inputs[0], &x, &shape->nhwc.pixel);
+        code = convoy_cuda_reads_nhwc(l, input, &x, &shape->nhwc.pixel);
         dense_strides(shape, shape->nhwc.pixel);
     }
+    if (code == 0 && shape->nhwc.gated)
+        code = convoy_cuda_reads_nhwc(l, gated->gates, &gates, &shape->nhwc.gate_pixel);
     if (code == 0 && shape->residual)
         code = convoy_cuda_want_in_order(l, group->residual);
     if (code == 0 && shape->residual)
@@ -145,6 +150,7 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     conv->images.image_bytes = shape->nhwc.image * (int64_t)sizeof(convoy_fp16);
     step->x = x;
     conv->residual = residual;
+    conv->gates = gates;
     conv->weights.where = CONVOY_CUDA_CONSTANT;
     conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, node->inputs[1], kernel,
                                                         shape, &code, l->error);

@@ -161,6 +161,11 @@ int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct c
     }
     if (*done)
         return 0;
+    if (node->binary == CONVOY_MUL && left != right && group->act.kind == CONVOY_UNARY_NONE) {
+        code = convoy_cuda_leave_gates(l, a, b, done);
+        if (code || *done)
+            return code;
+    }
     *done = true;
     code = convoy_cuda_want_nhwc(l, a);
     if (code == 0)

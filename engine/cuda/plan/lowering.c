@@ -277,6 +277,36 @@ bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor
     return false;
 }
 
+int convoy_cuda_writer_of(const struct convoy_cuda_lowering *l, int tensor, int reader)
+{
+    const struct convoy_cuda_groups *groups = l->source->groups;
+    if (convoy_cuda_read_by_others(l, tensor, &groups->groups[reader]))
+        return -1;
+    for (int i = reader - 1; i >= 0; i--)
+        if (groups->groups[i].output == tensor)
+            return i;
+    return -1;
+}
+
+bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int index, struct convoy_conv_shape *shape)
+{
+    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    int64_t dims[4] = {0};
+    if (node->op != CONVOY_OP_CONV || group->view || group->attention != NULL || group->rows != NULL ||
+        group->pick != NULL || group->pool != 1 || node->inputs[0] == l->graph->input ||
+        !convoy_cuda_channels_first(l, node->inputs[0], dims) ||
+        !convoy_cuda_channels_first(l, group->output, dims) ||
+        !convoy_cuda_conv_shape(l->source, group, l->plan->rows, shape))
+        return false;
+    int stride = shape->stride[0];
+    bool fits = shape->r == shape->s && shape->stride[1] == stride &&
+                shape->oh == (shape->h - 1) / stride + 1 && shape->ow == (shape->w - 1) / stride + 1;
+    for (int i = 0; i < 2; i++)
+        fits = fits && shape->dilation[i] == 1 && shape->pad[i] == shape->r / 2;
+    return fits;
+}
+
 static void place(struct convoy_cuda_place *place, size_t base, const struct convoy_arena_item *items)
 {
     size_t buffer = place->offset >> CONVOY_CUDA_BUFFER_SHIFT;

@@ -30,6 +30,12 @@ struct convoy_cuda_part {
     int64_t channel; /* of the whole, which is this tensor's first */
 };
 
+/* A tensor that is there as another one and the gates of its channels alone: what reads it multiplies them.
+ */
+struct convoy_cuda_gated {
+    int x, gates; /* tensors; -1: none */
+};
+
 /* Rows of a tensor that is there as a whole, for groups that compute these alone (picks.h). */
 struct convoy_cuda_picked {
     int tensor;
@@ -50,9 +56,10 @@ struct convoy_cuda_lowering {
     int picked_count;
     struct convoy_cuda_picked *picked;
     int order_count;
-    int32_t **orders;                 /* what nhwc_of points to */
-    bool nhwc;                        /* layers are lowered to that layout where they can */
-    struct convoy_cuda_part *part_of; /* for each tensor */
+    int32_t **orders;                   /* what nhwc_of points to */
+    bool nhwc;                          /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of;   /* for each tensor */
+    struct convoy_cuda_gated *gated_of; /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -68,6 +75,19 @@ struct convoy_cuda_lowering {
 /* Does anything but this group read the tensor? Looks at all groups. */
 bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
                                 const struct convoy_cuda_group *reader);
+
+/* The group that writes the tensor, if group `reader` alone reads it; -1: none. */
+int convoy_cuda_writer_of(const struct convoy_cuda_lowering *l, int tensor, int reader);
+
+/* Is the group a convolution of images, without a dilation, padded by half its side, and nothing more but a
+ * residual and an activation? Then fills in its shape but for the layout. */
+bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int group, struct convoy_conv_shape *shape);
+
+/* Does such a convolution sum over all channels, and keep the size of its images? side: of its filter. */
+static inline bool convoy_cuda_keeps_size(const struct convoy_conv_shape *shape, int side)
+{
+    return shape->groups == 1 && shape->r == side && shape->stride[0] == 1;
+}
 
 /* Rounds up to the alignment of tensors in kernels.h. */
 static inline size_t convoy_cuda_aligned(size_t bytes)

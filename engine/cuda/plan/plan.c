@@ -31,6 +31,17 @@ int convoy_cuda_plan_note(struct convoy_cuda_plan *plan, const struct convoy_cud
     return 0;
 }
 
+int convoy_cuda_plan_cover(struct convoy_cuda_plan *plan, int group, int by)
+{
+    struct convoy_cuda_covered *grown =
+        realloc(plan->covered, ((size_t)plan->covered_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    plan->covered = grown;
+    grown[plan->covered_count++] = (struct convoy_cuda_covered){group, by};
+    return 0;
+}
+
 void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
 {
     for (int i = 0; i < plan->step_count; i++)
@@ -38,6 +49,7 @@ void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
             convoy_fused_plan_free(plan->steps[i].fused.plan);
     free(plan->steps);
     free(plan->bottlenecks);
+    free(plan->covered);
     memset(plan, 0, sizeof(*plan));
 }
 
@@ -57,6 +69,7 @@ int convoy_cuda_step_places(struct convoy_cuda_step *step,
     switch (step->kind) {
     case CONVOY_CUDA_CONV:
         places[count++] = &step->conv.residual;
+        places[count++] = &step->conv.gates;
         break;
     case CONVOY_CUDA_GEMM:
         places[count++] = &step->gemm.b;
@@ -108,6 +121,7 @@ static cudaError_t launch_conv(const struct convoy_cuda_step *step, const struct
                                             .residual = read_at(&conv->residual, workspace),
                                             .y = write_at(&step->y, workspace),
                                             .scratch = write_at(&conv->scratch, workspace),
+                                            .gates = read_at(&conv->gates, workspace),
                                             .overflow = overflow_of(step, memory)};
     operands.x.data = read_at(&step->x, workspace);
     return conv->kernel->launch(&conv->shape, &operands, stream);
@@ -197,6 +211,11 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
             &step->nhwc_attention.shape, x, (const void *)read_at(&step->nhwc_attention.k, workspace),
             (const void *)read_at(&step->nhwc_attention.v, workspace),
             read_at(&step->nhwc_attention.bias, workspace), y, overflow, stream);
+    case CONVOY_CUDA_NHWC_EXCITE:
+        return convoy_launch_nhwc_excite(&step->nhwc_excite.shape, x,
+                                         read_at(&step->nhwc_excite.weights, workspace),
+                                         read_at(&step->nhwc_excite.bias[0], workspace),
+                                         read_at(&step->nhwc_excite.bias[1], workspace), y, overflow, stream);
     default:
         return cudaErrorInvalidValue;
     }
@@ -299,6 +318,10 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
                shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows ||
                shape->head_scale == constant;
     }
+    case CONVOY_CUDA_NHWC_EXCITE:
+        return is_there(&step->nhwc_excite.weights, constant) ||
+               is_there(&step->nhwc_excite.bias[0], constant) ||
+               is_there(&step->nhwc_excite.bias[1], constant);
     case CONVOY_CUDA_BOTTLENECK: {
         const struct convoy_cuda_bottleneck_step *own = &step->bottleneck;
         return is_there(&own->weights, constant) || is_there(&own->bias[0], constant) ||
@@ -338,7 +361,8 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift",
                                         [CONVOY_CUDA_NHWC_NORMALIZE] = "nhwc_normalize",
                                         [CONVOY_CUDA_NHWC_GATHER] = "nhwc_gather",
-                                        [CONVOY_CUDA_NHWC_ATTENTION] = "nhwc_attention"};
+                                        [CONVOY_CUDA_NHWC_ATTENTION] = "nhwc_attention",
+                                        [CONVOY_CUDA_NHWC_EXCITE] = "nhwc_excite"};
     switch (step->kind) {
     case CONVOY_CUDA_FUSED:
         return step->fused.kernel->name;
@@ -353,11 +377,23 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
     }
 }
 
+/* The name of the step of a group; NULL: it has none. */
+static const char *step_of(const struct convoy_cuda_plan *plan, int group)
+{
+    for (int i = plan->step_count - 1; i >= 0; i--) /* others may convert before it */
+        if (plan->steps[i].group == group)
+            return convoy_cuda_step_name(&plan->steps[i]);
+    return NULL;
+}
+
 const char *convoy_cuda_plan_covers(const struct convoy_cuda_plan *plan, int group)
 {
     for (int i = 0; i < plan->bottleneck_count; i++)
         for (int layer = 0; layer + 1 < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); layer++)
             if (plan->bottlenecks[i].kernel != NULL && plan->bottlenecks[i].groups[layer] == group)
                 return plan->bottlenecks[i].kernel->name;
+    for (int i = 0; i < plan->covered_count; i++)
+        if (plan->covered[i].group == group)
+            return step_of(plan, plan->covered[i].by);
     return NULL;
 }

@@ -54,6 +54,7 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_NHWC_NORMALIZE,
     CONVOY_CUDA_NHWC_GATHER,
     CONVOY_CUDA_NHWC_ATTENTION,
+    CONVOY_CUDA_NHWC_EXCITE, /* gates of squeeze and excitation */
     CONVOY_CUDA_BOTTLENECK
 };
 
@@ -61,7 +62,7 @@ struct convoy_cuda_conv_step {
     struct convoy_conv_shape shape;
     const struct convoy_conv_kernel *kernel;
     struct convoy_images images; /* data is not set: the address comes from x */
-    struct convoy_cuda_place weights, bias, residual, scratch;
+    struct convoy_cuda_place weights, bias, residual, scratch, gates;
 };
 
 struct convoy_cuda_gemm_step {
@@ -164,6 +165,10 @@ struct convoy_cuda_step {
             struct convoy_cuda_place k, v;      /* x: the queries */
             struct convoy_cuda_place bias;      /* NOTHING: none */
         } nhwc_attention;
+        struct {
+            struct convoy_nhwc_excite shape;
+            struct convoy_cuda_place weights, bias[2];
+        } nhwc_excite;
         struct convoy_cuda_bottleneck_step bottleneck;
     };
 };
@@ -175,6 +180,11 @@ struct convoy_cuda_bottleneck {
     const struct convoy_bottleneck_kernel *kernel; /* NULL: layer by layer */
 };
 
+/* A group without a step, computed by that of a later one. Those of bottlenecks are not among them. */
+struct convoy_cuda_covered {
+    int group, by;
+};
+
 struct convoy_cuda_plan {
     uint32_t rows;
     enum convoy_input_layout layout;
@@ -183,6 +193,8 @@ struct convoy_cuda_plan {
     struct convoy_cuda_step *steps;
     int bottleneck_count;
     struct convoy_cuda_bottleneck *bottlenecks;
+    int covered_count;
+    struct convoy_cuda_covered *covered;
     /* Under which kernel_choice.h keeps whether the plan's graph has all branches that it can have; empty:
      * there is no such choice. branched: it has them. */
     struct convoy_cuda_key branches;
@@ -197,6 +209,9 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
 /* Notes a bottleneck. 0 or -ENOMEM. */
 int convoy_cuda_plan_note(struct convoy_cuda_plan *plan, const struct convoy_cuda_bottleneck *bottleneck);
 
+/* Notes that a group is computed with a later one. 0 or -ENOMEM. */
+int convoy_cuda_plan_cover(struct convoy_cuda_plan *plan, int group, int by);
+
 /* What a stream's steps work in. */
 struct convoy_cuda_memory {
     void *workspace;
@@ -204,7 +219,7 @@ struct convoy_cuda_memory {
         *overflow; /* of each row: 0, or 1 and the group whose result fp16 did not hold; NULL: not wanted */
 };
 
-#define CONVOY_CUDA_PLACES 4
+#define CONVOY_CUDA_PLACES 5
 
 /* The places in memory that a step uses, the first *writes of which it writes; constants may be among them.
  * Returns how many. */

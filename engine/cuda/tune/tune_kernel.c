@@ -64,6 +64,7 @@ static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct co
     void *workspace = tuning->net->workspace->memory[0];
     const struct convoy_cuda_place *other;
     int64_t x_floats, other_floats;
+    int failed = 0;
     if (step->kind == CONVOY_CUDA_CONV) {
         const struct convoy_conv_shape *s = &step->conv.shape;
         x_floats = s->n * step->conv.images.image_bytes / (int64_t)sizeof(float);
@@ -73,6 +74,10 @@ static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct co
         other_floats = s->nhwc.on ? (int64_t)s->n * s->oh * s->ow * s->nhwc.residual_pixel / 2 -
                                         beyond_last_pixel(s->nhwc.residual_pixel, s->k)
                                   : (int64_t)s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
+        if (s->nhwc.gated)
+            failed = convoy_cuda_measure_noise(
+                measure, gpu, workspace, &step->conv.gates,
+                s->n * s->nhwc.gate_pixel / 2 - beyond_last_pixel(s->nhwc.gate_pixel, s->c), error);
     } else {
         const struct convoy_gemm_shape *s = &step->gemm.shape;
         int64_t last = s->batch - 1;
@@ -80,7 +85,8 @@ static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct co
         other = &step->gemm.b;
         other_floats = last * s->b_stride + s->k * s->n;
     }
-    int failed = convoy_cuda_measure_noise(measure, gpu, workspace, &step->x, x_floats, error);
+    if (!failed)
+        failed = convoy_cuda_measure_noise(measure, gpu, workspace, &step->x, x_floats, error);
     return failed ? failed : convoy_cuda_measure_noise(measure, gpu, workspace, other, other_floats, error);
 }
 

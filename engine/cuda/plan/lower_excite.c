@@ -1,0 +1,232 @@
+/* Squeeze and excitation: the mean of each channel over an image, a convolution of 1 x 1 to few channels and
+ * one back to a gate for each are one step (convoy_launch_nhwc_excite()), and the convolution behind the
+ * product with the gates multiplies by them itself, so that the product is never in memory. */
+#include "engine/base/hash.h"
+#include "engine/cuda/plan/lower_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum layer { MEAN, SQUEEZE, EXCITE, LAYERS };
+
+struct excite {
+    int groups[LAYERS];
+    struct convoy_nhwc_excite shape; /* but for the strides */
+};
+
+/* Environment variable CONVOY_EXCITE, for tests and measurements: "layers" leaves all of it to its layers. */
+static bool runs_by_layers(void)
+{
+    const char *wish = getenv("CONVOY_EXCITE");
+    return wish != NULL && strcmp(wish, "layers") == 0;
+}
+
+static const struct convoy_cuda_group *group_of(const struct convoy_cuda_lowering *l, int group)
+{
+    return &l->source->groups->groups[group];
+}
+
+static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l, int group)
+{
+    return &l->graph->nodes[group_of(l, group)->anchor];
+}
+
+/* The group that alone reads the tensor, as its anchor's first input; -1: none. */
+static int reader_of(const struct convoy_cuda_lowering *l, int tensor)
+{
+    for (int i = l->group; i < l->source->groups->count; i++)
+        if (node_of(l, i)->inputs[0] == tensor)
+            return convoy_cuda_read_by_others(l, tensor, group_of(l, i)) ? -1 : i;
+    return -1;
+}
+
+/* Does the group take the mean of each channel over the whole image, and nothing more? */
+static bool is_mean(const struct convoy_cuda_lowering *l, int group, struct convoy_nhwc_excite *shape)
+{
+    const struct convoy_pool *pool = &node_of(l, group)->pool;
+    int64_t x[4] = {0}, y[4] = {0};
+    int input = node_of(l, group)->inputs[0];
+    if (node_of(l, group)->op != CONVOY_OP_POOL || group_of(l, group)->view ||
+        group_of(l, group)->pick != NULL || pool->kind != CONVOY_POOL_AVERAGE ||
+        group_of(l, group)->act.kind != CONVOY_UNARY_NONE || input == l->graph->input ||
+        !convoy_cuda_channels_first(l, input, x) ||
+        !convoy_cuda_channels_first(l, group_of(l, group)->output, y) || y[2] != 1 || y[3] != 1)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (pool->window[i] != x[2 + i] || pool->dilation[i] != 1 || pool->pad[i] != 0 ||
+            pool->pad[i + 2] != 0)
+            return false;
+    shape->n = x[0];
+    shape->c = x[1];
+    shape->pixels = x[2] * x[3];
+    return true;
+}
+
+/* Is the group the last layer of a squeeze and excitation that a kernel takes? */
+static bool find(const struct convoy_cuda_lowering *l, int group, struct excite *excite)
+{
+    struct convoy_conv_shape layers[LAYERS] = {{0}};
+    *excite = (struct excite){0};
+    for (int layer = EXCITE; layer > MEAN; layer--) {
+        if (group < 0 || group_of(l, group)->residual >= 0 ||
+            !convoy_cuda_plain_conv(l, group, &layers[layer]) || !convoy_cuda_keeps_size(&layers[layer], 1) ||
+            layers[layer].h != 1 || layers[layer].w != 1)
+            return false;
+        excite->groups[layer] = group;
+        excite->shape.act[layer - 1] = layers[layer].act;
+        group = convoy_cuda_writer_of(l, node_of(l, group)->inputs[0], group);
+    }
+    if (group < 0 || !is_mean(l, group, &excite->shape))
+        return false;
+    excite->groups[MEAN] = group;
+    excite->shape.squeezed = layers[SQUEEZE].k;
+    return layers[EXCITE].k == excite->shape.c && convoy_nhwc_excite_takes(&excite->shape);
+}
+
+/* The squeeze and excitation that has the group about to be lowered; returns which layer it is; LAYERS: none.
+ */
+static enum layer excite_of(const struct convoy_cuda_lowering *l, struct excite *excite)
+{
+    int group = l->group;
+    for (int layer = EXCITE; layer >= MEAN && group >= 0; layer--) {
+        if (find(l, group, excite) && excite->groups[layer] == l->group)
+            return (enum layer)layer;
+        group = reader_of(l, group_of(l, group)->output);
+    }
+    return LAYERS;
+}
+
+struct packing {
+    const struct convoy_nhwc_excite *shape;
+    const float *squeeze, *excite;
+    void *packed;
+};
+
+static void pack(void *argument)
+{
+    const struct packing *packing = argument;
+    convoy_nhwc_excite_pack(packing->shape, packing->squeeze, packing->excite, packing->packed);
+}
+
+/* The weights of both layers as the kernel reads them; all sizes of batch share them. */
+static const float *packed_weights(struct convoy_cuda_lowering *l, const struct excite *excite, int *code)
+{
+    struct packing packing = {.shape = &excite->shape};
+    const int tensors[2] = {node_of(l, excite->groups[SQUEEZE])->inputs[1],
+                            node_of(l, excite->groups[EXCITE])->inputs[1]};
+    void (*form)(const struct convoy_nhwc_excite *, const float *, const float *, void *) =
+        convoy_nhwc_excite_pack;
+    uint64_t key = convoy_hash(convoy_hash(0, &form, sizeof(form)), tensors, sizeof(tensors));
+    const float *there = convoy_cuda_weights_find(l->source->weights, key);
+    if (there != NULL)
+        return there;
+    size_t bytes = convoy_nhwc_excite_bytes(&excite->shape);
+    packing.squeeze = l->graph->tensors[tensors[0]].data;
+    packing.excite = l->graph->tensors[tensors[1]].data;
+    packing.packed = malloc(bytes);
+    if (packing.packed == NULL) {
+        *code = convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
+        return NULL;
+    }
+    convoy_cuda_weights_lay_out(l->source->weights, bytes, pack, &packing);
+    there = convoy_cuda_weights_add(l->source->weights, key, packing.packed, bytes, code, l->error);
+    free(packing.packed);
+    return there;
+}
+
+/* The buffer of a tensor stays until the group is lowered. */
+static void keep_until(struct convoy_cuda_lowering *l, int tensor, int group)
+{
+    struct convoy_cuda_buffer *buffer = &l->buffers[l->nhwc_of[tensor].buffer];
+    if (buffer->last < group)
+        buffer->last = group;
+}
+
+static int cover(struct convoy_cuda_lowering *l, int by)
+{
+    return convoy_cuda_plan_cover(l->plan, l->group, by) == 0
+               ? 0
+               : convoy_fail(l->error, -ENOMEM, "no memory for a plan of %d steps", l->plan->step_count);
+}
+
+/* The step, in the place of the last layer. */
+static int add_step(struct convoy_cuda_lowering *l, const struct excite *excite)
+{
+    struct convoy_nhwc_excite shape = excite->shape;
+    struct convoy_cuda_place x = {0}, y = {0}, weights = {.where = CONVOY_CUDA_CONSTANT}, bias[2] = {{0}};
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_reads_nhwc(l, node_of(l, excite->groups[MEAN])->inputs[0], &x, &shape.x_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, group_of(l, l->group)->output, &y, &shape.y_pixel);
+    if (code == 0)
+        weights.constant = packed_weights(l, excite, &code);
+    for (int i = 0; i < 2 && code == 0; i++) {
+        const struct convoy_node *node = node_of(l, excite->groups[SQUEEZE + i]);
+        if (node->input_count > 2)
+            code = convoy_cuda_reads(l, node->inputs[2], &bias[i]);
+    }
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_EXCITE, &step);
+    if (code)
+        return code;
+    step->x = x;
+    step->y = y;
+    step->nhwc_excite.shape = shape;
+    step->nhwc_excite.weights = weights;
+    memcpy(step->nhwc_excite.bias, bias, sizeof(bias));
+    return 0;
+}
+
+int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done)
+{
+    struct excite excite;
+    enum layer layer = runs_by_layers() ? LAYERS : excite_of(l, &excite);
+    if (layer == LAYERS)
+        return 0;
+    *done = true;
+    if (layer == EXCITE)
+        return add_step(l, &excite);
+    int code = layer == MEAN ? convoy_cuda_want_in_order(l, l->node->inputs[0]) : 0;
+    if (code == 0 && layer == MEAN)
+        keep_until(l, l->node->inputs[0], excite.groups[EXCITE]);
+    return code ? code : cover(l, excite.groups[EXCITE]);
+}
+
+/* Is the group a layer of a bottleneck that one kernel computes, which reads its input as it is? */
+static bool is_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
+{
+    for (int i = 0; i < l->plan->bottleneck_count; i++)
+        for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++)
+            if (l->plan->bottlenecks[i].kernel != NULL && l->plan->bottlenecks[i].groups[layer] == group)
+                return true;
+    return false;
+}
+
+int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done)
+{
+    struct convoy_conv_shape shape;
+    int product = group_of(l, l->group)->output, reader = reader_of(l, product);
+    if (runs_by_layers() || reader < 0 || x == l->graph->input || gates == l->graph->input ||
+        l->gated_of[x].x >= 0 || is_in_bottleneck(l, reader) || !convoy_cuda_plain_conv(l, reader, &shape) ||
+        !convoy_cuda_keeps_size(&shape, 1))
+        return 0;
+    shape.pool = 1;
+    shape.nhwc.on = shape.nhwc.gated = true;
+    shape.nhwc.pixel = shape.nhwc.gate_pixel = convoy_nhwc_channels(shape.c);
+    shape.nhwc.row = shape.nhwc.pixel * shape.w;
+    shape.nhwc.image = shape.nhwc.row * shape.h;
+    shape.nhwc.y_pixel = shape.nhwc.residual_pixel = convoy_nhwc_channels(shape.k);
+    if (convoy_cuda_choose_conv(l->source->choices, &shape) == NULL)
+        return 0;
+    *done = true;
+    int code = convoy_cuda_want_in_order(l, x);
+    if (code == 0)
+        code = convoy_cuda_want_in_order(l, gates);
+    if (code)
+        return code;
+    keep_until(l, x, reader);
+    keep_until(l, gates, reader);
+    l->gated_of[product] = (struct convoy_cuda_gated){x, gates};
+    return cover(l, reader);
+}

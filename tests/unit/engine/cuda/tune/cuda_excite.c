@@ -1,0 +1,150 @@
+/* Which squeeze and excitation the CUDA backend makes gates of in one launch, and which convolutions multiply
+ * by them. On the emulated device. */
+#include "tests/unit/engine/cuda/tune/cuda_times.h"
+
+#define GATES "nhwc_excite"
+#define GATED "nhwc_gated"
+
+TestSuite(cuda_excite, .init = make_folder, .fini = remove_folder, .timeout = 300);
+
+/* Whose gates are made by one launch, and multiplied by the convolution behind; whose are multiplied alone;
+ * made alone; neither. */
+enum form {
+    PLAIN,
+    HARD,     /* the activations of MobileNetV3 */
+    RESIDUAL, /* of what the convolution behind adds */
+    TURNED,   /* the gates are the first factor */
+    NO_BIAS,
+    OTHER,   /* the gates are of another tensor, which nothing else reads when they are made */
+    PADDED,  /* the window is more than the plane */
+    SMALLER, /* and less */
+    ONE_LAYER,
+    BETWEEN_READ_TWICE, /* what the first of the two layers made */
+    THREE_BEHIND,       /* the convolution behind has 3 x 3 */
+    READ_TWICE,         /* the product */
+    IS_OUTPUT,          /* the product */
+    ODD,                /* channels that are no whole cells */
+    ACTIVATED,          /* the product */
+    PART,               /* the product is a part of a concatenation */
+    LARGEST,            /* of the plane, in place of the mean */
+    OTHER_COUNT,        /* two layers behind a mean, to other channels */
+    FORMS
+};
+static const bool makes[FORMS] = {true,  true, true, true, true, true, false, false, false,
+                                  false, true, true, true, true, true, true,  false};
+static const bool multiplies[FORMS] = {true, true,  true,  true,  true,  true,  true,  true, true,
+                                       true, false, false, false, false, false, false, true, false};
+
+/* Adds the gates of *x. */
+static int squeeze(struct convoy_graph *graph, int *x, int64_t channels, enum form form)
+{
+    bool bias = form != NO_BIAS;
+    struct convoy_pool plane = {.kind = form == LARGEST ? CONVOY_POOL_MAX : CONVOY_POOL_AVERAGE,
+                                .window = {10, 12},
+                                .stride = {1, 1},
+                                .dilation = {1, 1}};
+    if (form == PADDED) {
+        plane.window[0]++;
+        plane.pad[0] = 1;
+    }
+    if (form == SMALLER) {
+        plane.window[0]--;
+        plane.stride[0]++;
+    }
+    int y = add_pool(graph, *x, plane, false);
+    if (form == OTHER)
+        for (int i = 0; i < 3; i++)
+            *x = add_act(graph, add_conv(graph, *x, channels, 1, 1, CONV1, true), CONVOY_RELU, 0, 0);
+    if (form != ONE_LAYER)
+        y = add_act(graph, add_conv(graph, y, 12, 1, 1, CONV1, bias), CONVOY_RELU, 0, 0);
+    if (form == BETWEEN_READ_TWICE)
+        add_output(graph, add_conv(graph, y, 3, 1, 1, CONV1, true));
+    y = add_conv(graph, y, channels, 1, 1, CONV1, bias);
+    return form == HARD ? add_act(graph, y, CONVOY_HARD_SIGMOID, 1.0F / 6, 0.5F)
+                        : add_act(graph, y, CONVOY_SIGMOID, 0, 0);
+}
+
+static struct convoy_graph *network(enum form form)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    int64_t channels = form == ODD ? 70 : 72;
+    int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    int wide = add_act(graph, add_conv(graph, x, channels, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    int gates = squeeze(graph, &wide, form == OTHER_COUNT ? 7 : channels, form);
+    int y = form == OTHER_COUNT ? wide
+            : form == TURNED    ? add_binary(graph, gates, wide, CONVOY_MUL)
+                                : add_binary(graph, wide, gates, CONVOY_MUL);
+    if (form == OTHER_COUNT)
+        add_output(graph, gates);
+    if (form == ACTIVATED)
+        y = add_act(graph, y, CONVOY_RELU, 0, 0);
+    if (form == READ_TWICE)
+        add_output(graph, add_conv(graph, y, 3, 1, 1, CONV1, true));
+    if (form == IS_OUTPUT)
+        add_output(graph, y);
+    if (form == PART)
+        y = add_concat(graph, 2, (int[]){y, x}, 1);
+    y = form == THREE_BEHIND ? add_conv(graph, y, 16, 3, 3, CONV3, true)
+                             : add_conv(graph, y, 16, 1, 1, CONV1, true);
+    if (form == RESIDUAL)
+        y = add_binary(graph, y, x, CONVOY_ADD);
+    /* Where y lay over what the gates multiply, or that were overwritten before it is read, this would tell.
+     */
+    y = add_act(graph, add_conv(graph, y, 24, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    add_output(graph, add_conv(graph, y, 5, 1, 1, CONV1, true));
+    return graph;
+}
+
+/* How many layers are named so, in whatever launch they are. */
+static int count_layers(const struct convoy_net_info *info, const char *name, bool inside)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < info->layer_count; i++) {
+        const char *at = strstr(info->layers[i].kernel, name);
+        count += at != NULL && (at != info->layers[i].kernel) == inside;
+    }
+    return count;
+}
+
+/* Loads the network, tunes, checks answers of every number of rows, and which kernels there are. */
+static void visit(enum form form, bool made, bool multiplied, enum convoy_tuning tune)
+{
+    random_state = 1;
+    struct convoy_graph *graph = network(form);
+    struct convoy_net_info info;
+    open_tuning(tune, tune == CONVOY_TUNING_OFF ? NULL : folder.path);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+    tune_all();
+    const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+    cr_expect_eq(count_layers(last, GATES, false), made ? 1 : 0, "form %d", (int)form);
+    cr_expect_eq(count_layers(last, GATES, true), made ? 2 : 0, "form %d", (int)form);
+    cr_expect_eq(count_layers(last, GATED, false), multiplied ? 1 : 0, "form %d", (int)form);
+    cr_expect_eq(count_layers(last, GATED, true), multiplied ? 1 : 0, "form %d", (int)form);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, last, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    cr_expect_eq(last->weight_bytes, memory_now().weights);
+    unload_all(net, graph);
+    close_backend();
+}
+
+Test(cuda_excite, what_is_one)
+{
+    for (enum form form = PLAIN; form < FORMS; form++)
+        visit(form, makes[form], multiplies[form], CONVOY_TUNING_OFF);
+}
+
+Test(cuda_excite, layer_by_layer)
+{
+    setenv("CONVOY_EXCITE", "layers", 1);
+    visit(PLAIN, false, false, CONVOY_TUNING_OFF);
+}
+
+/* The tuner times the kernels that multiply by gates, under a key of their own. */
+Test(cuda_excite, tuned)
+{
+    visit(RESIDUAL, true, true, CONVOY_TUNING_FORCE);
+    char *text = read_times();
+    cr_expect_not_null(
+        strstr(text, "x72x10x12 w16x1x1 g1 s1,1 d1,1 p0,0 y10x12 b1 r1 a0 m1 u0 f2 nhwc gated"), "%s", text);
+    free(text);
+}
