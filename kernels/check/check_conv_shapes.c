@@ -107,6 +107,16 @@ static const struct written written[] = {
     /* Many images of few pixels in a tile, many channels: what gates multiply. */
     {30, 136, 2, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_SWISH, true, true, false, false},
     {5, 1160, 7, 7, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* Groups: that end where tiles of maps end, and elsewhere, of more maps than channels and of fewer, of
+     * more channels than a chunk has, of one channel and several maps. */
+    {2, 128, 9, 17, 128, 3, 3, 1, 1, 1, 32, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {1, 104, 15, 8, 104, 3, 3, 2, 1, 1, 13, 1, CONVOY_UNARY_SWISH, true, false, false, false},
+    {3, 144, 7, 7, 144, 3, 3, 1, 1, 1, 6, 1, CONVOY_UNARY_RELU, true, false, false, false},
+    {2, 72, 9, 6, 144, 1, 1, 1, 0, 1, 3, 1, CONVOY_UNARY_NONE, true, true, true, false},
+    {2, 320, 5, 6, 80, 3, 3, 1, 1, 1, 2, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {1, 24, 10, 11, 96, 3, 3, 1, 1, 1, 24, 1, CONVOY_UNARY_RELU, true, false, false, false},
+    {1, 64, 11, 9, 64, 3, 3, 1, 0, 1, 16, 1, CONVOY_UNARY_TANH, false, false, false, false},
+    {1, 66, 6, 6, 33, 5, 5, 1, 2, 1, 33, 1, CONVOY_UNARY_NONE, true, false, false, false},
     /* What follows in 16 bits alone; large and small numbers. */
     {2, 64, 7, 9, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, false, false, false},
     {1, 130, 5, 5, 33, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false},
@@ -234,8 +244,8 @@ static bool takes_turn(const struct convoy_conv_kernel *kernel, int i, int j, bo
     static const struct {
         const char *family;
         int turns;
-    } families[] = {{"tensor", 5},     {"fused_gemm", 2}, {"nhwc_wgmma", 2},
-                    {"nhwc_split", 2}, {"nhwc_gated", 2}, {"nhwc_maps", 4}};
+    } families[] = {{"tensor", 5},     {"fused_gemm", 2},   {"nhwc_wgmma", 2}, {"nhwc_split", 2},
+                    {"nhwc_gated", 2}, {"nhwc_grouped", 2}, {"nhwc_maps", 4}};
     for (size_t f = 0; in_turns && f < sizeof families / sizeof families[0]; f++)
         if (strncmp(kernel->name, families[f].family, strlen(families[f].family)) == 0)
             return (i + j) % families[f].turns == 0;

@@ -9,11 +9,12 @@
     &convoy_conv_tensor_tf32_##outputs##_##maps, &convoy_conv_tensor_fp16_##outputs##_##maps,
 #define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
-#define LIST_NHWC(i)       &convoy_conv_nhwc_wgmma[i]
-#define LIST_NHWC_SPLIT(i) &convoy_conv_nhwc_split[i]
-#define LIST_NHWC_GATED(i) &convoy_conv_nhwc_gated[i]
-#define LIST_NHWC_TURNS(i) &convoy_conv_nhwc_turns[i]
-#define LIST_NHWC_MAPS(i)  &convoy_conv_nhwc_maps[i]
+#define LIST_NHWC(i)         &convoy_conv_nhwc_wgmma[i]
+#define LIST_NHWC_SPLIT(i)   &convoy_conv_nhwc_split[i]
+#define LIST_NHWC_GATED(i)   &convoy_conv_nhwc_gated[i]
+#define LIST_NHWC_GROUPED(i) &convoy_conv_nhwc_grouped[i]
+#define LIST_NHWC_TURNS(i)   &convoy_conv_nhwc_turns[i]
+#define LIST_NHWC_MAPS(i)    &convoy_conv_nhwc_maps[i]
 #define LIST_NHWC_MAPS_5(i)                                                                                  \
     LIST_NHWC_MAPS(i), LIST_NHWC_MAPS(i + 1), LIST_NHWC_MAPS(i + 2), LIST_NHWC_MAPS(i + 3),                  \
         LIST_NHWC_MAPS(i + 4)
@@ -66,6 +67,15 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_GATED(10),
     LIST_NHWC_GATED(11),
     LIST_NHWC_GATED(12),
+    LIST_NHWC_GROUPED(0),
+    LIST_NHWC_GROUPED(1),
+    LIST_NHWC_GROUPED(2),
+    LIST_NHWC_GROUPED(3),
+    LIST_NHWC_GROUPED(4),
+    LIST_NHWC_GROUPED(5),
+    LIST_NHWC_GROUPED(6),
+    LIST_NHWC_GROUPED(7),
+    LIST_NHWC_GROUPED(8),
     LIST_NHWC_TURNS(0),
     LIST_NHWC_TURNS(1),
     LIST_NHWC_TURNS(2),
@@ -79,6 +89,7 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_MAPS_5(35),
     LIST_NHWC_MAPS_5(40),
     LIST_NHWC_PATCH(0),
+    LIST_NHWC_PATCH(1),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),
     LIST_NHWC_STEM(2),

@@ -6,6 +6,7 @@
 
 #include "kernels/device/conv_shape.h"
 #include "kernels/device/divider.cuh"
+#include "kernels/device/tensor_copy.cuh"
 #include "kernels/device/tensor_map.h"
 #include "kernels/device/unary.cuh"
 #include "kernels/device/wgmma.cuh"
@@ -31,8 +32,9 @@ struct nhwc_job {
     int chunks, tap_chunks; /* of the reduction; of a tap */
     int taps_x;
     int oh, ow, stride[2], pad[2], dilation[2];
-    int across, down; /* of nhwc_patch: pieces of an image */
-    bool flat;        /* nhwc_is_flat() */
+    int across, down;               /* of nhwc_patch: pieces of an image */
+    int group_maps, group_channels; /* conv_groups.cuh; 0: of one group */
+    bool flat;                      /* nhwc_is_flat() */
     bool has_residual;
     struct convoy_unary act;
     const convoy_fp16 *gates; /* of nhwc_gated and nhwc_gated_split */

@@ -13,7 +13,11 @@
  * piece. The end is that of conv_wgmma.cuh, with boxes of 8 x 8 outputs in place of rows.
  *
  * One H200, 256 images of 64 x 56 x 56 to 64 maps: 121 us, where nhwc_wgmma took 150 to 183 and the products
- * alone take 64. */
+ * alone take 64.
+ *
+ * nhwc_grouped_patch is the same of groups that end where tiles of 64 maps end (conv_groups.cuh): a tile
+ * reads the 64 channels of its own groups. */
+#include "kernels/nhwc/conv_groups.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
 
 #define PATCH_SIDE   8 /* outputs */
@@ -101,6 +105,7 @@ static __device__ __forceinline__ void nhwc_patch_fill(const struct nhwc_job &jo
 {
     using tile = nhwc_patch_tile;
     constexpr int PLACES = nhwc_patch_barriers::PLACES;
+    int channel = nhwc_first_channel(job, column);
     convoy_prefetch_map(&job.x);
     for (int tap = 0; tap < PATCH_TAPS * PATCH_TAPS; tap++)
         convoy_copy_row(shared + tap * tile::TAP_BYTES, nhwc_weights(job, tap, column, tile::ROW_BYTES),
@@ -112,7 +117,7 @@ static __device__ __forceinline__ void nhwc_patch_fill(const struct nhwc_job &jo
         const nhwc_patch_origin at(job, piece);
         if (turn >= tile::STAGES)
             convoy_barrier_wait(barriers.empty(turn), turn / tile::STAGES % 2 ^ 1);
-        convoy_copy_patch(shared + tile::RING + turn % tile::STAGES * tile::STAGE_BYTES, &job.x, 0,
+        convoy_copy_patch(shared + tile::RING + turn % tile::STAGES * tile::STAGE_BYTES, &job.x, channel,
                           at.x - job.pad[1], at.y - job.pad[0], at.n, barriers.full(turn));
         convoy_barrier_expect(barriers.full(turn), tile::BOX_BYTES);
         if (!job.has_residual)
@@ -233,12 +238,15 @@ static int patches_of(const struct convoy_conv_shape *s)
     return (int)(s->n * convoy_div_up(s->oh, PATCH_SIDE) * convoy_div_up(s->ow, PATCH_SIDE));
 }
 
+template <bool GROUPED>
 static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
                           cudaStream_t stream)
 {
     using tile = nhwc_patch_tile;
     struct nhwc_job job = {};
-    cudaError_t error = nhwc_describe(s, operands, 64, NHWC_PIECE, tile::N, 0, &job);
+    cudaError_t error = nhwc_describe(s, operands, NHWC_PATCH, NHWC_PIECE, tile::N, 0, &job);
+    if (GROUPED)
+        nhwc_describe_groups(s, tile::N, NHWC_PATCH, &job);
     const struct convoy_map_images x = nhwc_images_of(s, operands->x.data, 64, NHWC_PIECE);
     const struct convoy_map_images y = outputs_as_images(s, operands->y, s->nhwc.y_pixel);
     const struct convoy_map_images residual =
@@ -271,13 +279,26 @@ static float estimate(const struct convoy_conv_shape *s)
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
-/* The box has room for 64 channels. */
-static bool takes(const struct convoy_conv_shape *s)
+static bool takes_size(const struct convoy_conv_shape *s)
 {
-    return nhwc_takes(s) && s->nhwc.window == 0 && s->c > 32 && s->c <= 64 && convoy_is_square(s, 3, 1) &&
+    return s->nhwc.window == 0 && convoy_is_square(s, 3, 1) &&
            convoy_div_up(s->oh, 8) * convoy_div_up(s->ow, 8) * s->n < INT32_MAX / 64;
 }
 
+/* The box has room for 64 channels. */
+static bool takes(const struct convoy_conv_shape *s)
+{
+    return nhwc_takes(s) && takes_size(s) && s->c > 32 && s->c <= NHWC_PATCH;
+}
+
+static bool takes_groups(const struct convoy_conv_shape *s)
+{
+    return nhwc_takes_groups(s) && takes_size(s) && nhwc_group_chunks(s, nhwc_patch_tile::N, NHWC_PATCH) == 1;
+}
+
 const struct convoy_conv_kernel convoy_conv_nhwc_patch[CONVOY_NHWC_PATCH_KERNELS] = {
-    {"nhwc_patch", CONVOY_COMPUTE_FP16, takes, estimate, nhwc_packed_floats<64>, nhwc_pack<64>,
-     convoy_no_scratch, launch, true}};
+    {"nhwc_patch", CONVOY_COMPUTE_FP16, takes, estimate, nhwc_packed_floats<NHWC_PATCH>,
+     nhwc_pack<NHWC_PATCH>, convoy_no_scratch, launch<false>, true},
+    {"nhwc_grouped_patch", CONVOY_COMPUTE_FP16, takes_groups, estimate,
+     nhwc_packed_groups<nhwc_patch_tile::N, NHWC_PATCH>, nhwc_pack_groups<nhwc_patch_tile::N, NHWC_PATCH>,
+     convoy_no_scratch, launch<true>, true}};

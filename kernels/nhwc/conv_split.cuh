@@ -86,7 +86,7 @@ static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job
                         nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES), TILE::B_BYTES,
                         barriers.full(turn));
     convoy_wait_for_previous();
-    const nhwc_origin origin(job, first);
+    const nhwc_origin origin(job, first, column);
     for (int turn = 0; turn < count; turn++) {
         char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
         if (turn >= STAGES) {

@@ -57,11 +57,18 @@ static __device__ __forceinline__ void nhwc_multiply(float (&sum)[TILES][4], uin
                                                           convoy_matrix_at(b, PART * 8 * ROW_BYTES / 16));
 }
 
-/* Where a tile's first output is read. */
-struct nhwc_origin {
-    int m, x, y, n;
+/* The first channel that tiles of maps from `column` on read. */
+static __device__ __forceinline__ int nhwc_first_channel(const struct nhwc_job &job, int column)
+{
+    return job.group_maps > 0 ? column / job.group_maps * job.group_channels : 0;
+}
 
-    __device__ __forceinline__ nhwc_origin(const struct nhwc_job &job, int first) : m(first), x(0), y(0), n(0)
+/* Where a tile's first output is read, and from which channel on. */
+struct nhwc_origin {
+    int m, x, y, n, channel;
+
+    __device__ __forceinline__ nhwc_origin(const struct nhwc_job &job, int first, int column = 0)
+        : m(first), x(0), y(0), n(0), channel(nhwc_first_channel(job, column))
     {
         if (job.flat)
             return;
@@ -77,7 +84,7 @@ static __device__ __forceinline__ void nhwc_copy_inputs(const struct nhwc_job &j
                                                         const struct nhwc_origin &from, int chunk, int depth,
                                                         uint64_t *barrier)
 {
-    int tap = chunk / job.tap_chunks, channel = (chunk - tap * job.tap_chunks) * depth;
+    int tap = chunk / job.tap_chunks, channel = from.channel + (chunk - tap * job.tap_chunks) * depth;
     if (job.flat) {
         convoy_copy_box(to, &job.x, channel, from.m, barrier);
         return;
@@ -168,7 +175,7 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
     convoy_wait_for_previous();
     for (int tile = (int)blockIdx.x; tile < job.tiles; tile += (int)gridDim.x, number++) {
         int column = tile % job.tiles_n * TILE::N;
-        const nhwc_origin origin(job, tile / job.tiles_n * TILE::M);
+        const nhwc_origin origin(job, tile / job.tiles_n * TILE::M, column);
         for (int chunk = 0; chunk < job.chunks; chunk++, turn++) {
             char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
             if (turn >= STAGES)
