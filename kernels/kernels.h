@@ -92,6 +92,14 @@ struct convoy_nhwc_pool {
     int pad;    /* 0 or 1, above and on the left */
 };
 
+/* What is done to each number of x, which is then rounded to fp16, before it is summed. */
+enum convoy_nhwc_input {
+    CONVOY_NHWC_AS_IS,
+    CONVOY_NHWC_GATED,       /* it is multiplied by the gate of its image and channel: operands.gates */
+    CONVOY_NHWC_SCALED,      /* x scale[c] + shift[c]: operands.input_scale and input_shift */
+    CONVOY_NHWC_SCALED_RELU, /* and the larger of that and 0 */
+};
+
 /* Where a convolution in 16 bits, channels last (nhwc.h), finds its tensors. Strides are in numbers,
  * multiples of 8. */
 struct convoy_nhwc_layout {
@@ -103,9 +111,7 @@ struct convoy_nhwc_layout {
      * pixels of zeros on the left. Then one row of the filter is one piece of the reduction. */
     int window;
     struct convoy_nhwc_pool pool; /* follows the activation; with `images` alone */
-    /* Squeeze and excitation: each number of x is multiplied by the gate of its image and channel, and
-     * rounded to fp16, before it is summed. */
-    bool gated;
+    enum convoy_nhwc_input input;
     int64_t gate_pixel; /* of the gates, from image to image */
 };
 
@@ -138,12 +144,13 @@ struct convoy_overflow {
 /* With nhwc.on x.data (without nhwc.images), residual and y point to fp16. */
 struct convoy_conv_operands {
     struct convoy_images x;
-    const float *weights;  /* as this kernel's pack() laid them out */
-    const float *bias;     /* k, or NULL */
-    const float *residual; /* like y, or NULL; may be y itself */
-    float *y;              /* n x k x (oh / pool) x (ow / pool) */
-    void *scratch;         /* scratch_bytes(), or NULL for 0; 256-byte aligned */
-    const void *gates;     /* with nhwc.gated: fp16, a pixel of c channels for each image */
+    const float *weights;                   /* as this kernel's pack() laid them out */
+    const float *bias;                      /* k, or NULL */
+    const float *residual;                  /* like y, or NULL; may be y itself */
+    float *y;                               /* n x k x (oh / pool) x (ow / pool) */
+    void *scratch;                          /* scratch_bytes(), or NULL for 0; 256-byte aligned */
+    const void *gates;                      /* of nhwc.input: fp16, a pixel of c channels for each image */
+    const float *input_scale, *input_shift; /* of nhwc.input: c */
     struct convoy_overflow overflow;
 };
 

@@ -184,22 +184,33 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     for (int64_t i = 0; i < (int64_t)s->n * s->c; i++)
         problem->gates[i] = (float)convoy_check_round(problem->gates[i], CONVOY_COMPUTE_FP16);
     problem->device_gates = to_device(problem->gates, (size_t)s->n * (size_t)s->c);
+    problem->input_scale = random_floats((size_t)s->c, 1.5F, &random);
+    problem->device_scale = to_device(problem->input_scale, (size_t)s->c);
+    problem->input_shift = random_floats((size_t)s->c, 0.5F, &random);
+    problem->device_shift = to_device(problem->input_shift, (size_t)s->c);
     problem->y = device_memory(s->n * outputs * sizeof(float));
     size_t got = s->n * outputs < PIECE_FLOATS ? s->n * outputs : PIECE_FLOATS;
     problem->got = host_memory((got > outputs ? got : outputs) * sizeof(float));
     draw_sample(problem, &random);
 }
 
+/* The place in struct check_problem of what kernels should answer. */
+static int expected_of(enum convoy_compute_type compute_type, enum convoy_nhwc_input input)
+{
+    return (int)compute_type + (int)input; /* inputs are changed in fp16 alone */
+}
+
 /* What kernels with these products should answer. */
-static const double *expect(struct check_problem *problem, enum convoy_compute_type compute_type, bool gated)
+static const double *expect(struct check_problem *problem, enum convoy_compute_type compute_type,
+                            enum convoy_nhwc_input input)
 {
     size_t outputs = (size_t)check_outputs(&problem->which.shape);
-    int number = gated ? CHECK_EXPECTED - 1 : (int)compute_type;
+    int number = expected_of(compute_type, input);
     if (problem->expected[number] != NULL)
         return problem->expected[number];
     double *expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
     for (int i = 0; i < problem->samples; i++)
-        check_reference(problem, compute_type, gated, problem->sample[i], expected + i * outputs);
+        check_reference(problem, compute_type, input, problem->sample[i], expected + i * outputs);
     for (size_t i = 0; i < problem->samples * outputs; i++)
         problem->largest[number] = fmax(problem->largest[number], fabs(expected[i]));
     return problem->expected[number] = expected;
@@ -212,6 +223,8 @@ void check_problem_free(struct check_problem *problem)
                             problem->device_bias,
                             problem->device_residual,
                             problem->device_gates,
+                            problem->device_scale,
+                            problem->device_shift,
                             problem->y,
                             problem->scratch};
     for (size_t i = 0; i < sizeof(device) / sizeof(device[0]); i++)
@@ -221,6 +234,8 @@ void check_problem_free(struct check_problem *problem)
     free(problem->bias);
     free(problem->residual);
     free(problem->gates);
+    free(problem->input_scale);
+    free(problem->input_shift);
     free(problem->sample);
     for (int i = 0; i < CHECK_EXPECTED; i++)
         free(problem->expected[i]);
@@ -257,6 +272,8 @@ static struct convoy_conv_operands operands_for(struct check_problem *problem,
         .residual = problem->which.in_place ? problem->y : problem->device_residual,
         .y = problem->y,
         .scratch = bytes > 0 ? problem->scratch : NULL,
+        .input_scale = problem->device_scale,
+        .input_shift = problem->device_shift,
     };
 }
 
@@ -275,10 +292,10 @@ static bool is_untouched(float x)
     return bits == UINT32_MAX;
 }
 
-static void compare(struct check_problem *problem, enum convoy_compute_type compute_type, bool gated,
-                    struct check_result *result)
+static void compare(struct check_problem *problem, enum convoy_compute_type compute_type,
+                    enum convoy_nhwc_input input, struct check_result *result)
 {
-    const double *expected = expect(problem, compute_type, gated);
+    const double *expected = expect(problem, compute_type, input);
     int64_t outputs = check_outputs(&problem->which.shape), all = problem->which.shape.n * outputs;
     double worst = 0;
     for (int i = 0; i < problem->samples; i++) {
@@ -290,7 +307,7 @@ static void compare(struct check_problem *problem, enum convoy_compute_type comp
             worst = difference <= worst ? worst : isnan(difference) ? INFINITY : difference;
         }
     }
-    double largest = problem->largest[gated ? CHECK_EXPECTED - 1 : (int)compute_type];
+    double largest = problem->largest[expected_of(compute_type, input)];
     result->error = largest > 0 ? worst / largest : worst;
     for (int64_t first = 0; first < all; first += PIECE_FLOATS) {
         int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
@@ -367,7 +384,7 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
         result.overflow = marked != (problem->which.nan != CHECK_NO_NAN ? s->n : 0);
     }
-    compare(problem, kernel->compute_type, nhwc.shape.nhwc.gated, &result);
+    compare(problem, kernel->compute_type, nhwc.shape.nhwc.input, &result);
     if (runs > 0)
         result.us = median_us(kernel, &nhwc.shape, &operands, stream, runs);
     if (kernel->nhwc)

@@ -28,22 +28,23 @@ bool check_complete(struct check_case *which);
 /* Behind it follows pooling over 3 x 3 outputs, two apart, with so many rows and columns of padding. */
 void check_pool_overlapping(struct check_case *which, int pad);
 
-#define CHECK_EXPECTED 4
+#define CHECK_EXPECTED (3 + CONVOY_NHWC_SCALED_RELU)
 
 /* A case with its random input on host and device, and the reference of a sample of its images. */
 struct check_problem {
     struct check_case which;
     void *images; /* host */
     float *weights, *bias, *residual;
-    float *gates; /* n x c, numbers that fp16 holds; of kernels that multiply by them */
+    /* Of kernels that change their inputs: n x c, numbers that fp16 holds, and c of each. */
+    float *gates, *input_scale, *input_shift;
     struct convoy_images device_images;
-    float *device_weights, *device_bias, *device_residual, *device_gates, *y;
+    float *device_weights, *device_bias, *device_residual, *device_gates, *device_scale, *device_shift, *y;
     size_t device_weight_floats; /* that fit at device_weights */
     void *scratch;
     size_t scratch_bytes;
     int samples, *sample; /* images that are compared */
-    /* For operands rounded to each compute type, and for fp16 with gates, once it was asked for: samples x
-     * outputs of an image. */
+    /* For operands rounded to each compute type, and for inputs that are changed in each way, once it was
+     * asked for: samples x outputs of an image. */
     double *expected[CHECK_EXPECTED];
     double largest[CHECK_EXPECTED]; /* max|expected| */
     float *got;                     /* an image's outputs, or a piece of y */
@@ -82,11 +83,12 @@ static inline bool check_passed(const struct check_result *result)
 }
 
 /* The convolution of image n in float64, of operands rounded as the compute type says, activation and pooling
- * too, spread over the machine's cores. gated: of the products of its inputs and gates, rounded. */
-void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, bool gated,
-                     int n, double *y);
+ * too, spread over the machine's cores. input: what was done
+ * to its inputs, which are rounded again. */
+void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type,
+                     enum convoy_nhwc_input input, int n, double *y);
 
-#define CHECK_KERNELS_MAX 192
+#define CHECK_KERNELS_MAX 256
 
 /* The convolutions of the library in the ladder's order, with those of kernels/reference where they belong in
  * it. Static.

@@ -26,7 +26,8 @@ static double input(const struct operands *operands, int c, int y, int x)
     return operands->x[((int64_t)c * s->h + y) * s->w + x];
 }
 
-static void round_image(struct operands *operands, enum convoy_compute_type compute_type, bool gated)
+static void round_image(struct operands *operands, enum convoy_compute_type compute_type,
+                        enum convoy_nhwc_input input)
 {
     const struct check_problem *problem = operands->problem;
     const struct convoy_conv_shape *s = &problem->which.shape;
@@ -45,8 +46,13 @@ static void round_image(struct operands *operands, enum convoy_compute_type comp
                             : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
             }
             value = convoy_check_round(value, compute_type);
-            if (gated)
-                value = convoy_check_round(value * problem->gates[operands->n * s->c + c], compute_type);
+            if (input == CONVOY_NHWC_GATED)
+                value *= problem->gates[operands->n * s->c + c];
+            else if (input != CONVOY_NHWC_AS_IS)
+                value = value * problem->input_scale[c] + problem->input_shift[c];
+            if (input == CONVOY_NHWC_SCALED_RELU)
+                value = convoy_check_larger(value, 0);
+            value = convoy_check_round(value, compute_type);
             operands->x[c * plane + at] = value;
         }
     }
@@ -115,13 +121,13 @@ static void *memory(size_t doubles)
     return got;
 }
 
-void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, bool gated,
-                     int n, double *y)
+void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type,
+                     enum convoy_nhwc_input input, int n, double *y)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
     size_t weights = (size_t)s->k * (s->c / s->groups) * s->r * s->s;
     struct operands operands = {problem, n, memory((size_t)s->c * s->h * s->w), memory(weights)};
-    round_image(&operands, compute_type, gated);
+    round_image(&operands, compute_type, input);
     for (size_t i = 0; i < weights; i++)
         operands.weights[i] = convoy_check_round(problem->weights[i], compute_type);
     double work = check_work(s);

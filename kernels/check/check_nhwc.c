@@ -34,7 +34,7 @@ static struct convoy_nhwc_rows rows_of(const struct convoy_conv_shape *s)
     return rows;
 }
 
-/* The shape for a kernel that reads images as they come, or tensors, or tensors that gates multiply. */
+/* The shape for a kernel that reads images as they come, or tensors, or tensors that it changes. */
 static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel,
                                          const struct convoy_conv_shape *s)
 {
@@ -54,10 +54,14 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel
     shape.nhwc.residual_pixel = shape.nhwc.y_pixel + OTHERS;
     if (kernel->takes(&shape))
         return shape;
-    struct convoy_conv_shape gated = shape;
-    gated.nhwc.gated = true;
-    gated.nhwc.gate_pixel = convoy_nhwc_channels(s->c) + OTHERS;
-    return kernel->takes(&gated) ? gated : shape;
+    struct convoy_conv_shape changed = shape;
+    changed.nhwc.input = CONVOY_NHWC_GATED;
+    changed.nhwc.gate_pixel = convoy_nhwc_channels(s->c) + OTHERS;
+    if (kernel->takes(&changed))
+        return changed;
+    changed.nhwc.input =
+        s->bias ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED; /* both are among the shapes */
+    return kernel->takes(&changed) ? changed : shape;
 }
 
 bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
@@ -146,7 +150,7 @@ cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_ke
         error = allocate((void **)&nhwc->overflow, (size_t)shape->n * sizeof(uint32_t), 0);
     if (error == cudaSuccess && residual != NULL)
         error = make_residual(nhwc, residual, in_place);
-    if (error == cudaSuccess && nhwc->shape.nhwc.gated)
+    if (error == cudaSuccess && nhwc->shape.nhwc.input == CONVOY_NHWC_GATED)
         error = make_gates(nhwc, gates);
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }

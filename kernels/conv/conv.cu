@@ -12,6 +12,7 @@
 #define LIST_NHWC(i)         &convoy_conv_nhwc_wgmma[i]
 #define LIST_NHWC_SPLIT(i)   &convoy_conv_nhwc_split[i]
 #define LIST_NHWC_GATED(i)   &convoy_conv_nhwc_gated[i]
+#define LIST_NHWC_SCALED(i)  &convoy_conv_nhwc_scaled[i]
 #define LIST_NHWC_GROUPED(i) &convoy_conv_nhwc_grouped[i]
 #define LIST_NHWC_TURNS(i)   &convoy_conv_nhwc_turns[i]
 #define LIST_NHWC_MAPS(i)    &convoy_conv_nhwc_maps[i]
@@ -67,6 +68,19 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_GATED(10),
     LIST_NHWC_GATED(11),
     LIST_NHWC_GATED(12),
+    LIST_NHWC_SCALED(0),
+    LIST_NHWC_SCALED(1),
+    LIST_NHWC_SCALED(2),
+    LIST_NHWC_SCALED(3),
+    LIST_NHWC_SCALED(4),
+    LIST_NHWC_SCALED(5),
+    LIST_NHWC_SCALED(6),
+    LIST_NHWC_SCALED(7),
+    LIST_NHWC_SCALED(8),
+    LIST_NHWC_SCALED(9),
+    LIST_NHWC_SCALED(10),
+    LIST_NHWC_SCALED(11),
+    LIST_NHWC_SCALED(12),
     LIST_NHWC_GROUPED(0),
     LIST_NHWC_GROUPED(1),
     LIST_NHWC_GROUPED(2),

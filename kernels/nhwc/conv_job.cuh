@@ -37,7 +37,10 @@ struct nhwc_job {
     bool flat;                      /* nhwc_is_flat() */
     bool has_residual;
     struct convoy_unary act;
-    const convoy_fp16 *gates; /* of nhwc_gated and nhwc_gated_split */
+    /* Of kernels that change their inputs (inputs.cuh). */
+    const convoy_fp16 *gates;
+    const float *input_scale, *input_shift;
+    bool input_relu;
     int gate_pixel, c;
     struct tensor_divider pixels; /* of an image */
     struct convoy_overflow overflow;
@@ -109,22 +112,32 @@ static inline bool nhwc_takes(const struct convoy_conv_shape *s)
 {
     const int dilation[2] = {s->dilation[0], s->nhwc.window > 0 ? 1 : s->dilation[1]};
     const struct convoy_map_images images = nhwc_images_of(s, nullptr, 64, 128);
-    return s->nhwc.on && !s->nhwc.images && !s->nhwc.gated && s->groups == 1 && s->pool == 1 &&
-           s->compute_type >= CONVOY_COMPUTE_FP16 && (s->nhwc.window == 0 || s->dilation[1] == 1) &&
-           nhwc_outputs_of(s) < INT32_MAX - 1024 && s->nhwc.y_pixel % 8 == 0 &&
-           (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
+    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && s->groups == 1 &&
+           s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
+           (s->nhwc.window == 0 || s->dilation[1] == 1) && nhwc_outputs_of(s) < INT32_MAX - 1024 &&
+           s->nhwc.y_pixel % 8 == 0 && (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
            convoy_map_images_fits(&images, s->r, s->nhwc.window > 0 ? 1 : s->s, dilation) &&
            convoy_has_wgmma();
 }
 
-/* The same of x with gates. Where channels fill up the last cell, a product with whatever fills it up could
- * be infinite. */
-static inline bool nhwc_takes_gated(const struct convoy_conv_shape *s)
+/* The same of inputs that are changed: by gates, or scaled. Where channels fill up the last cell, a product
+ * of gates with whatever fills it up could be infinite. */
+static inline bool nhwc_takes_changed(const struct convoy_conv_shape *s)
 {
     struct convoy_conv_shape plain = *s;
-    plain.nhwc.gated = false;
-    return s->nhwc.gated && s->nhwc.gate_pixel % 8 == 0 && s->n * s->nhwc.gate_pixel <= INT32_MAX &&
-           s->c % 8 == 0 && nhwc_is_flat(s) && nhwc_takes(&plain);
+    plain.nhwc.input = CONVOY_NHWC_AS_IS;
+    return s->nhwc.input != CONVOY_NHWC_AS_IS && nhwc_is_flat(s) && nhwc_takes(&plain);
+}
+
+static inline bool nhwc_takes_gated(const struct convoy_conv_shape *s)
+{
+    return s->nhwc.input == CONVOY_NHWC_GATED && s->nhwc.gate_pixel % 8 == 0 &&
+           s->n * s->nhwc.gate_pixel <= INT32_MAX && s->c % 8 == 0 && nhwc_takes_changed(s);
+}
+
+static inline bool nhwc_takes_scaled(const struct convoy_conv_shape *s)
+{
+    return s->nhwc.input != CONVOY_NHWC_GATED && nhwc_takes_changed(s);
 }
 
 /* ---- Weights ---- */
@@ -206,6 +219,9 @@ static inline cudaError_t nhwc_describe(const struct convoy_conv_shape *s,
     job->act = s->act;
     job->gates = reinterpret_cast<const convoy_fp16 *>(operands->gates);
     job->gate_pixel = (int)s->nhwc.gate_pixel;
+    job->input_scale = operands->input_scale;
+    job->input_shift = operands->input_shift;
+    job->input_relu = s->nhwc.input == CONVOY_NHWC_SCALED_RELU;
     job->c = s->c;
     job->pixels = tensor_divider(s->oh * s->ow);
     job->overflow = operands->overflow;

@@ -99,7 +99,7 @@ static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job
     }
 }
 
-template <int NT, int DEPTH, int STAGES, bool GATED = false>
+template <int NT, int DEPTH, int STAGES, template <int, int> class INPUT = nhwc_as_is>
 static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
     nhwc_conv_split(CONVOY_PARAMETER(struct nhwc_job) job, int splits)
 {
@@ -125,19 +125,17 @@ static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
     } else {
         float sum[NT][4] = {};
         int turn = 0;
-        nhwc_gates<1, DEPTH> gates;
-        if constexpr (GATED) {
-            convoy_wait_for_previous(); /* which wrote them */
-            gates.begin(job, first);
-        }
+        INPUT<1, DEPTH> input;
+        if constexpr (input.CHANGES)
+            convoy_wait_for_previous(); /* which wrote the gates */
+        input.begin(job, first);
 #pragma unroll 1
         do { /* there are no fewer chunks than blocks */
             char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
-            if constexpr (GATED)
-                gates.load(job, begin + turn);
+            input.load(job, begin + turn);
             convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
-            if constexpr (GATED) {
-                gates.multiply(stage);
+            if constexpr (input.CHANGES) {
+                input.change(job, stage);
                 nhwc_group_sync(group);
             }
             uint64_t a = convoy_matrix_swizzled<tile::ROW_BYTES>(stage);
@@ -152,6 +150,7 @@ static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
             convoy_barrier_arrive_if(lane == 0 && turn > 0, barriers.empty(turn > 0 ? turn - 1 : 0));
         } while (++turn < count);
         convoy_wgmma_wait<0>();
+        input.tell(job);
         nhwc_send<NT>(sums, splits, rank, (int)threadIdx.x / 32 * 16 + lane / 4, lane, sum);
     }
     convoy_wait_for_previous(); /* every thread stores, and reads the residual */

@@ -21,7 +21,7 @@
 #include "kernels/device/wgmma.cuh"
 #include "kernels/nhwc/activate.cuh"
 #include "kernels/nhwc/conv_job.cuh"
-#include "kernels/nhwc/gate.cuh"
+#include "kernels/nhwc/inputs.cuh"
 
 /* A tile and its place in shared memory. */
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS> struct nhwc_tile {
@@ -337,7 +337,9 @@ static __device__ __forceinline__ void nhwc_end_tile(const struct nhwc_job &job,
         convoy_barrier_arrive_if(number + 1 >= BUFFERS, barriers.free(group, number + 1));
 }
 
-template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS, bool GATED = false>
+/* INPUT: what is done to the inputs (inputs.cuh). */
+template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS,
+          template <int, int> class INPUT = nhwc_as_is>
 static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS)
     nhwc_conv(CONVOY_PARAMETER(struct nhwc_job) job)
 {
@@ -361,20 +363,18 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
     if constexpr (BLOCKS == 1)
         convoy_registers_take<240>();
     int lane = (int)threadIdx.x % 32, turn = 0, number = 0;
-    nhwc_gates<ROWS, DEPTH> gates;
-    if constexpr (GATED)
-        convoy_wait_for_previous(); /* which wrote them */
+    INPUT<ROWS, DEPTH> input;
+    if constexpr (input.CHANGES)
+        convoy_wait_for_previous(); /* which wrote the gates */
     for (int at = (int)blockIdx.x; at < job.tiles; at += (int)gridDim.x, number++) {
         float sum[ROWS][NT][4] = {};
-        if constexpr (GATED)
-            gates.begin(job, at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE);
+        input.begin(job, at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE);
         for (int chunk = 0; chunk < job.chunks; chunk++, turn++) {
             char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
-            if constexpr (GATED)
-                gates.load(job, chunk);
+            input.load(job, chunk);
             convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
-            if constexpr (GATED) {
-                gates.multiply(stage + group * ROWS * NHWC_PIECE * tile::ROW_BYTES);
+            if constexpr (input.CHANGES) {
+                input.change(job, stage + group * ROWS * NHWC_PIECE * tile::ROW_BYTES);
                 nhwc_group_sync(group);
             }
             uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + tile::A_BYTES);
@@ -395,6 +395,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
         }
         convoy_wgmma_wait<0>();
         convoy_barrier_arrive_if(lane == 0, barriers.empty(turn - 1));
+        input.tell(job);
 
         nhwc_end_tile<tile, ROWS, NT, BUFFERS>(job, barriers, shared + tile::RESULTS, group, number,
                                                at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE,

@@ -15,12 +15,13 @@ void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_
              s->c, s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
              s->dilation[1], s->pad[0], s->pad[1], s->oh, s->ow, s->bias, s->residual, (int)s->act.kind,
              s->pool, s->u8, (int)s->compute_type,
-             !s->nhwc.on           ? ""
-             : s->nhwc.window > 0  ? " nhwc window"
-             : s->nhwc.pool.oh > 0 ? " nhwc images pool"
-             : s->nhwc.images      ? " nhwc images"
-             : s->nhwc.gated       ? " nhwc gated"
-                                   : " nhwc");
+             !s->nhwc.on                          ? ""
+             : s->nhwc.window > 0                 ? " nhwc window"
+             : s->nhwc.pool.oh > 0                ? " nhwc images pool"
+             : s->nhwc.images                     ? " nhwc images"
+             : s->nhwc.input == CONVOY_NHWC_GATED ? " nhwc gated"
+             : s->nhwc.input != CONVOY_NHWC_AS_IS ? " nhwc scaled"
+                                                  : " nhwc");
 }
 
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)

@@ -170,17 +170,17 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     int covered = 0, failed = 0;
     bool done = false;
     l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
-    l.gated_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.gated_of[0]));
+    l.changed_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.changed_of[0]));
     l.channels = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.channels[0]));
     l.before = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.before[0]));
     l.pick_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.pick_of[0]));
-    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.gated_of == NULL ||
+    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.changed_of == NULL ||
         l.channels == NULL || l.before == NULL || l.pick_of == NULL)
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
     else
         convoy_cuda_find_channels(l.graph, l.channels, l.before);
     for (int t = 0; t < l.graph->tensor_count && !failed; t++)
-        l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = l.gated_of[t].x = -1;
+        l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = l.changed_of[t].x = -1;
     if (!failed && !source->groups->nhwc)
         failed = convoy_cuda_lower_fused(&l, &covered, &done);
     l.nhwc = plan->marks = covered == 0 && convoy_cuda_uses_nhwc(source);
@@ -202,7 +202,7 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     free(l.buffer_of);
     free(l.nhwc_of);
     free(l.part_of);
-    free(l.gated_of);
+    free(l.changed_of);
     free(l.channels);
     free(l.before);
     free(l.pick_of);

@@ -1,6 +1,6 @@
 /* Squeeze and excitation: the mean of each channel over an image, a convolution of 1 x 1 to few channels and
- * one back to a gate for each are one step (convoy_launch_nhwc_excite()), and the convolution behind the
- * product with the gates multiplies by them itself, so that the product is never in memory. */
+ * one back to a gate for each are one step (convoy_launch_nhwc_excite()). What multiplies by the gates is a
+ * matter of lower_inputs.c. */
 #include "engine/base/hash.h"
 #include "engine/cuda/plan/lower_internal.h"
 
@@ -15,7 +15,7 @@ struct excite {
     struct convoy_nhwc_excite shape; /* but for the strides */
 };
 
-/* Environment variable CONVOY_EXCITE, for tests and measurements: "layers" leaves all of it to its layers. */
+/* Environment variable CONVOY_EXCITE, for tests and measurements: "layers" leaves it to its layers. */
 static bool runs_by_layers(void)
 {
     const char *wish = getenv("CONVOY_EXCITE");
@@ -30,15 +30,6 @@ static const struct convoy_cuda_group *group_of(const struct convoy_cuda_lowerin
 static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l, int group)
 {
     return &l->graph->nodes[group_of(l, group)->anchor];
-}
-
-/* The group that alone reads the tensor, as its anchor's first input; -1: none. */
-static int reader_of(const struct convoy_cuda_lowering *l, int tensor)
-{
-    for (int i = l->group; i < l->source->groups->count; i++)
-        if (node_of(l, i)->inputs[0] == tensor)
-            return convoy_cuda_read_by_others(l, tensor, group_of(l, i)) ? -1 : i;
-    return -1;
 }
 
 /* Does the group take the mean of each channel over the whole image, and nothing more? */
@@ -92,7 +83,7 @@ static enum layer excite_of(const struct convoy_cuda_lowering *l, struct excite 
     for (int layer = EXCITE; layer >= MEAN && group >= 0; layer--) {
         if (find(l, group, excite) && excite->groups[layer] == l->group)
             return (enum layer)layer;
-        group = reader_of(l, group_of(l, group)->output);
+        group = convoy_cuda_reader_of(l, group_of(l, group)->output);
     }
     return LAYERS;
 }
@@ -135,21 +126,6 @@ static const float *packed_weights(struct convoy_cuda_lowering *l, const struct 
     return there;
 }
 
-/* The buffer of a tensor stays until the group is lowered. */
-static void keep_until(struct convoy_cuda_lowering *l, int tensor, int group)
-{
-    struct convoy_cuda_buffer *buffer = &l->buffers[l->nhwc_of[tensor].buffer];
-    if (buffer->last < group)
-        buffer->last = group;
-}
-
-static int cover(struct convoy_cuda_lowering *l, int by)
-{
-    return convoy_cuda_plan_cover(l->plan, l->group, by) == 0
-               ? 0
-               : convoy_fail(l->error, -ENOMEM, "no memory for a plan of %d steps", l->plan->step_count);
-}
-
 /* The step, in the place of the last layer. */
 static int add_step(struct convoy_cuda_lowering *l, const struct excite *excite)
 {
@@ -189,44 +165,6 @@ int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done)
         return add_step(l, &excite);
     int code = layer == MEAN ? convoy_cuda_want_in_order(l, l->node->inputs[0]) : 0;
     if (code == 0 && layer == MEAN)
-        keep_until(l, l->node->inputs[0], excite.groups[EXCITE]);
-    return code ? code : cover(l, excite.groups[EXCITE]);
-}
-
-/* Is the group a layer of a bottleneck that one kernel computes, which reads its input as it is? */
-static bool is_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
-{
-    for (int i = 0; i < l->plan->bottleneck_count; i++)
-        for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++)
-            if (l->plan->bottlenecks[i].kernel != NULL && l->plan->bottlenecks[i].groups[layer] == group)
-                return true;
-    return false;
-}
-
-int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done)
-{
-    struct convoy_conv_shape shape;
-    int product = group_of(l, l->group)->output, reader = reader_of(l, product);
-    if (runs_by_layers() || reader < 0 || x == l->graph->input || gates == l->graph->input ||
-        l->gated_of[x].x >= 0 || is_in_bottleneck(l, reader) || !convoy_cuda_plain_conv(l, reader, &shape) ||
-        !convoy_cuda_keeps_size(&shape, 1))
-        return 0;
-    shape.pool = 1;
-    shape.nhwc.on = shape.nhwc.gated = true;
-    shape.nhwc.pixel = shape.nhwc.gate_pixel = convoy_nhwc_channels(shape.c);
-    shape.nhwc.row = shape.nhwc.pixel * shape.w;
-    shape.nhwc.image = shape.nhwc.row * shape.h;
-    shape.nhwc.y_pixel = shape.nhwc.residual_pixel = convoy_nhwc_channels(shape.k);
-    if (convoy_cuda_choose_conv(l->source->choices, &shape) == NULL)
-        return 0;
-    *done = true;
-    int code = convoy_cuda_want_in_order(l, x);
-    if (code == 0)
-        code = convoy_cuda_want_in_order(l, gates);
-    if (code)
-        return code;
-    keep_until(l, x, reader);
-    keep_until(l, gates, reader);
-    l->gated_of[product] = (struct convoy_cuda_gated){x, gates};
-    return cover(l, reader);
+        convoy_cuda_keep_until(l, l->node->inputs[0], excite.groups[EXCITE]);
+    return code ? code : convoy_cuda_cover(l, excite.groups[EXCITE]);
 }

@@ -24,9 +24,15 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
 /* Lowers a layer of squeeze and excitation (the mean, two convolutions of 1 x 1 behind it): the last one to
  * the step that makes the gates, the others to none. *done: false where the group is something else. */
 int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done);
-/* Leaves the product of a tensor and the gates of its channels, the output of the group about to be lowered,
- * to the convolution that alone reads it: l->gated_of. *done: false where there is none that can. */
+/* Leave a group to the convolution that alone reads its output, which changes its inputs so (l->changed_of):
+ * the product of a tensor and the gates of its channels; a scale and a shift. *done: false where there is
+ * none that can. */
 int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done);
+int convoy_cuda_leave_scale(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                            bool *done);
+/* With what such a convolution changes its inputs. */
+int convoy_cuda_reads_changed(struct convoy_cuda_lowering *l, const struct convoy_cuda_changed *changed,
+                              struct convoy_conv_shape *shape, struct convoy_cuda_conv_step *conv);
 
 /* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,

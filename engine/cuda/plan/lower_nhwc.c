@@ -109,10 +109,11 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
                     struct convoy_conv_shape *shape, bool rows, bool *done)
 {
     const struct convoy_node *node = l->node;
-    const struct convoy_cuda_gated *gated = &l->gated_of[node->inputs[0]];
-    struct convoy_cuda_place x = {0}, residual = {0}, y = {0}, gates = {0};
+    const struct convoy_cuda_changed *changed = &l->changed_of[node->inputs[0]];
+    struct convoy_cuda_place x = {0}, residual = {0}, y = {0};
+    struct convoy_cuda_conv_step changes = {0};
     struct convoy_nhwc_rows read = {0};
-    int input = gated->x >= 0 ? gated->x : node->inputs[0];
+    int input = changed->x >= 0 ? changed->x : node->inputs[0];
     struct convoy_cuda_step *step;
     shape->pool = 1;
     shape->nhwc.on = true;
@@ -122,7 +123,7 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
         read = input_rows(l, shape);
     else
         dense_strides(shape, convoy_nhwc_channels(shape->c));
-    shape->nhwc.gated = gated->x >= 0;
+    shape->nhwc.input = changed->input;
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(l->source->choices, shape);
     if (kernel == NULL)
         return 0;
@@ -135,8 +136,8 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
         code = convoy_cuda_reads_nhwc(l, input, &x, &shape->nhwc.pixel);
         dense_strides(shape, shape->nhwc.pixel);
     }
-    if (code == 0 && shape->nhwc.gated)
-        code = convoy_cuda_reads_nhwc(l, gated->gates, &gates, &shape->nhwc.gate_pixel);
+    if (code == 0)
+        code = convoy_cuda_reads_changed(l, changed, shape, &changes);
     if (code == 0 && shape->residual)
         code = convoy_cuda_want_in_order(l, group->residual);
     if (code == 0 && shape->residual)
@@ -146,11 +147,11 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     if (code)
         return code;
     struct convoy_cuda_conv_step *conv = &step->conv;
+    *conv = changes;
     conv->kernel = kernel;
     conv->images.image_bytes = shape->nhwc.image * (int64_t)sizeof(convoy_fp16);
     step->x = x;
     conv->residual = residual;
-    conv->gates = gates;
     conv->weights.where = CONVOY_CUDA_CONSTANT;
     conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, node->inputs[1], kernel,
                                                         shape, &code, l->error);
@@ -363,6 +364,9 @@ static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_c
     if (!(scales ? convoy_cuda_channels_first : convoy_cuda_image_dims)(l, l->node->inputs[0], x) ||
         l->channels[l->node->inputs[0]] != l->channels[group->output])
         return 0;
+    int code = scales ? convoy_cuda_leave_scale(l, group, done) : 0;
+    if (code || *done)
+        return code;
     *done = true;
     return convoy_cuda_nhwc_scale_shift(l, l->node->inputs[0], group->act, scales ? l->node->inputs[1] : -1,
                                         scales ? l->node->inputs[2] : -1, NULL, 0, group->output);

@@ -288,6 +288,29 @@ int convoy_cuda_writer_of(const struct convoy_cuda_lowering *l, int tensor, int 
     return -1;
 }
 
+int convoy_cuda_reader_of(const struct convoy_cuda_lowering *l, int tensor)
+{
+    const struct convoy_cuda_groups *groups = l->source->groups;
+    for (int i = l->group; i < groups->count; i++)
+        if (l->graph->nodes[groups->groups[i].anchor].inputs[0] == tensor)
+            return convoy_cuda_read_by_others(l, tensor, &groups->groups[i]) ? -1 : i;
+    return -1;
+}
+
+void convoy_cuda_keep_until(struct convoy_cuda_lowering *l, int tensor, int group)
+{
+    struct convoy_cuda_buffer *buffer = &l->buffers[l->nhwc_of[tensor].buffer];
+    if (buffer->last < group)
+        buffer->last = group;
+}
+
+int convoy_cuda_cover(struct convoy_cuda_lowering *l, int by)
+{
+    return convoy_cuda_plan_cover(l->plan, l->group, by) == 0
+               ? 0
+               : convoy_fail(l->error, -ENOMEM, "no memory for a plan of %d steps", l->plan->step_count);
+}
+
 bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int index, struct convoy_conv_shape *shape)
 {
     const struct convoy_cuda_group *group = &l->source->groups->groups[index];

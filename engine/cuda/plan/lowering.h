@@ -30,10 +30,11 @@ struct convoy_cuda_part {
     int64_t channel; /* of the whole, which is this tensor's first */
 };
 
-/* A tensor that is there as another one and the gates of its channels alone: what reads it multiplies them.
- */
-struct convoy_cuda_gated {
-    int x, gates; /* tensors; -1: none */
+/* A tensor that is not there: what reads it reads another one and changes that (lower_inputs.c). */
+struct convoy_cuda_changed {
+    int x; /* the other one; -1: the tensor is no such */
+    enum convoy_nhwc_input input;
+    int gates, scale, shift; /* tensors, as far as input wants them */
 };
 
 /* Rows of a tensor that is there as a whole, for groups that compute these alone (picks.h). */
@@ -56,10 +57,10 @@ struct convoy_cuda_lowering {
     int picked_count;
     struct convoy_cuda_picked *picked;
     int order_count;
-    int32_t **orders;                   /* what nhwc_of points to */
-    bool nhwc;                          /* layers are lowered to that layout where they can */
-    struct convoy_cuda_part *part_of;   /* for each tensor */
-    struct convoy_cuda_gated *gated_of; /* for each tensor */
+    int32_t **orders;                       /* what nhwc_of points to */
+    bool nhwc;                              /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of;       /* for each tensor */
+    struct convoy_cuda_changed *changed_of; /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -78,6 +79,14 @@ bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor
 
 /* The group that writes the tensor, if group `reader` alone reads it; -1: none. */
 int convoy_cuda_writer_of(const struct convoy_cuda_lowering *l, int tensor, int reader);
+/* The group from the one on that is being lowered that alone reads the tensor, as its anchor's first input;
+ * -1: none. */
+int convoy_cuda_reader_of(const struct convoy_cuda_lowering *l, int tensor);
+
+/* The buffer of a tensor in 16 bits stays until the group is lowered. */
+void convoy_cuda_keep_until(struct convoy_cuda_lowering *l, int tensor, int group);
+/* Notes that the group that is being lowered has no step, because that of a later one computes it, too. */
+int convoy_cuda_cover(struct convoy_cuda_lowering *l, int by);
 
 /* Is the group a convolution of images, without a dilation, padded by half its side, and nothing more but a
  * residual and an activation? Then fills in its shape but for the layout. */

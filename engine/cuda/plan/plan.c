@@ -122,6 +122,8 @@ static cudaError_t launch_conv(const struct convoy_cuda_step *step, const struct
                                             .y = write_at(&step->y, workspace),
                                             .scratch = write_at(&conv->scratch, workspace),
                                             .gates = read_at(&conv->gates, workspace),
+                                            .input_scale = read_at(&conv->input_scale, workspace),
+                                            .input_shift = read_at(&conv->input_shift, workspace),
                                             .overflow = overflow_of(step, memory)};
     operands.x.data = read_at(&step->x, workspace);
     return conv->kernel->launch(&conv->shape, &operands, stream);
@@ -292,6 +294,7 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
         return is_there(&step->fused.weights, constant) || is_there(&step->fused.tables, constant);
     case CONVOY_CUDA_CONV:
         return is_there(&step->conv.weights, constant) || is_there(&step->conv.bias, constant) ||
+               is_there(&step->conv.input_scale, constant) || is_there(&step->conv.input_shift, constant) ||
                is_there(&step->conv.residual, constant);
     case CONVOY_CUDA_GEMM:
         return is_there(&step->gemm.b, constant) || is_there(&step->gemm.bias, constant);

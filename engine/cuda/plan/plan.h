@@ -62,7 +62,8 @@ struct convoy_cuda_conv_step {
     struct convoy_conv_shape shape;
     const struct convoy_conv_kernel *kernel;
     struct convoy_images images; /* data is not set: the address comes from x */
-    struct convoy_cuda_place weights, bias, residual, scratch, gates;
+    struct convoy_cuda_place weights, bias, residual, scratch;
+    struct convoy_cuda_place gates, input_scale, input_shift; /* of shape.nhwc.input */
 };
 
 struct convoy_cuda_gemm_step {

@@ -74,7 +74,7 @@ static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct co
         other_floats = s->nhwc.on ? (int64_t)s->n * s->oh * s->ow * s->nhwc.residual_pixel / 2 -
                                         beyond_last_pixel(s->nhwc.residual_pixel, s->k)
                                   : (int64_t)s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
-        if (s->nhwc.gated)
+        if (s->nhwc.input == CONVOY_NHWC_GATED)
             failed = convoy_cuda_measure_noise(
                 measure, gpu, workspace, &step->conv.gates,
                 s->n * s->nhwc.gate_pixel / 2 - beyond_last_pixel(s->nhwc.gate_pixel, s->c), error);

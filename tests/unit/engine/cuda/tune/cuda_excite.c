@@ -136,6 +136,8 @@ Test(cuda_excite, what_is_one)
 Test(cuda_excite, layer_by_layer)
 {
     setenv("CONVOY_EXCITE", "layers", 1);
+    visit(PLAIN, false, true, CONVOY_TUNING_OFF);
+    setenv("CONVOY_INPUTS", "layers", 1);
     visit(PLAIN, false, false, CONVOY_TUNING_OFF);
 }
 

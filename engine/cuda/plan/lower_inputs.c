@@ -1,0 +1,96 @@
+/* Layers that the convolution behind them does to its inputs while it reads them (kernels/nhwc/inputs.cuh),
+ * so that their results are never in memory: a product with gates, and a normalisation that no convolution
+ * before it can take in. */
+#include "engine/cuda/plan/lower_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Environment variable CONVOY_INPUTS, for tests and measurements: "layers" leaves nothing to convolutions. */
+static bool runs_by_layers(void)
+{
+    const char *wish = getenv("CONVOY_INPUTS");
+    return wish != NULL && strcmp(wish, "layers") == 0;
+}
+
+/* Is the group a layer of a bottleneck that one kernel computes, which reads its input as it is? */
+static bool is_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
+{
+    for (int i = 0; i < l->plan->bottleneck_count; i++)
+        for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++)
+            if (l->plan->bottlenecks[i].kernel != NULL && l->plan->bottlenecks[i].groups[layer] == group)
+                return true;
+    return false;
+}
+
+/* The convolution that alone reads the output of the group about to be lowered, and for which a kernel
+ * changes its inputs so; -1: none. */
+static int reader_that_does(const struct convoy_cuda_lowering *l, int x, enum convoy_nhwc_input input)
+{
+    struct convoy_conv_shape shape;
+    int output = l->source->groups->groups[l->group].output, reader = convoy_cuda_reader_of(l, output);
+    if (runs_by_layers() || reader < 0 || x == l->graph->input || l->changed_of[x].x >= 0 ||
+        is_in_bottleneck(l, reader) || !convoy_cuda_plain_conv(l, reader, &shape) ||
+        !convoy_cuda_keeps_size(&shape, 1))
+        return -1;
+    shape.pool = 1;
+    shape.nhwc.on = true;
+    shape.nhwc.input = input;
+    shape.nhwc.pixel = shape.nhwc.gate_pixel = convoy_nhwc_channels(shape.c);
+    shape.nhwc.row = shape.nhwc.pixel * shape.w;
+    shape.nhwc.image = shape.nhwc.row * shape.h;
+    shape.nhwc.y_pixel = shape.nhwc.residual_pixel = convoy_nhwc_channels(shape.k);
+    return convoy_cuda_choose_conv(l->source->choices, &shape) != NULL ? reader : -1;
+}
+
+static int leave(struct convoy_cuda_lowering *l, int reader, const struct convoy_cuda_changed *changed)
+{
+    int code = convoy_cuda_want_in_order(l, changed->x);
+    if (code == 0 && changed->gates >= 0)
+        code = convoy_cuda_want_in_order(l, changed->gates);
+    if (code)
+        return code;
+    convoy_cuda_keep_until(l, changed->x, reader);
+    if (changed->gates >= 0)
+        convoy_cuda_keep_until(l, changed->gates, reader);
+    l->changed_of[l->source->groups->groups[l->group].output] = *changed;
+    return convoy_cuda_cover(l, reader);
+}
+
+int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done)
+{
+    const struct convoy_cuda_changed changed = {x, CONVOY_NHWC_GATED, gates, -1, -1};
+    int reader = gates != l->graph->input ? reader_that_does(l, x, changed.input) : -1;
+    if (reader < 0)
+        return 0;
+    *done = true;
+    return leave(l, reader, &changed);
+}
+
+int convoy_cuda_leave_scale(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    bool relu = group->act.kind == CONVOY_UNARY_RELU;
+    const struct convoy_cuda_changed changed = {l->node->inputs[0],
+                                                relu ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED, -1,
+                                                l->node->inputs[1], l->node->inputs[2]};
+    if (!relu && group->act.kind != CONVOY_UNARY_NONE)
+        return 0;
+    int reader = reader_that_does(l, changed.x, changed.input);
+    if (reader < 0)
+        return 0;
+    *done = true;
+    return leave(l, reader, &changed);
+}
+
+int convoy_cuda_reads_changed(struct convoy_cuda_lowering *l, const struct convoy_cuda_changed *changed,
+                              struct convoy_conv_shape *shape, struct convoy_cuda_conv_step *conv)
+{
+    int code = 0;
+    if (changed->input == CONVOY_NHWC_GATED)
+        return convoy_cuda_reads_nhwc(l, changed->gates, &conv->gates, &shape->nhwc.gate_pixel);
+    if (changed->input != CONVOY_NHWC_AS_IS)
+        code = convoy_cuda_reads(l, changed->scale, &conv->input_scale);
+    return code == 0 && changed->input != CONVOY_NHWC_AS_IS
+               ? convoy_cuda_reads(l, changed->shift, &conv->input_shift)
+               : code;
+}
