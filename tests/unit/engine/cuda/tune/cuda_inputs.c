@@ -114,3 +114,33 @@ Test(cuda_inputs, tuned)
         strstr(text, "x72x10x12 w72x1x1 g1 s1,1 d1,1 p0,0 y10x12 b1 r1 a0 m1 u0 f2 nhwc scaled"), "%s", text);
     free(text);
 }
+
+static void fill(struct convoy_graph *graph, int tensor, float value)
+{
+    float *data = (float *)(uintptr_t)graph->tensors[tensor].data;
+    for (int64_t i = 0; i < convoy_shape_elements(shape_of(graph, tensor)); i++)
+        data[i] = value;
+}
+
+/* Normalised they are 70,000, which fp16 does not hold. The convolution would make minus infinity of that,
+ * and its ReLU 0: the row is told of, and runs again in float32. */
+Test(cuda_inputs, numbers_that_fp16_does_not_hold)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    struct convoy_net_info info;
+    int x = relu(graph, add_conv(graph, graph->input, 72, 3, 3, CONV3, true));
+    int y = scale_shift(graph, x, false);
+    fill(graph, graph->nodes[graph->node_count - 1].inputs[2], 70000);
+    y = add_conv(graph, y, 24, 1, 1, CONV1, true);
+    const struct convoy_node *conv = &graph->nodes[graph->node_count - 1];
+    fill(graph, conv->inputs[1], -1e-4F);
+    fill(graph, conv->inputs[2], 600);
+    add_output(graph, relu(graph, y));
+    open_tuning(CONVOY_TUNING_OFF, NULL);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+    cr_assert_not_null(strstr(info.layers[2].kernel, NAME), "%s", info.layers[2].kernel);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    unload_all(net, graph);
+    close_backend();
+}
