@@ -8,13 +8,15 @@
 #define INV_SIDE       8  /* outputs of a patch's side */
 #define INV_CHANNELS   64 /* of the middle, at a time: a chunk */
 #define INV_ROW_BYTES  (INV_CHANNELS * 2)
-#define INV_INPUTS     (1 << 16)              /* most channels of x */
-#define INV_MAPS       160                    /* most of the last layer */
-#define INV_GROUPS     4                      /* most warpgroups of a block */
-#define INV_STAGES     16                     /* most chunks whose weights are there at a time */
-#define INV_BUFFERS    2                      /* most patches of x of a warpgroup */
-#define INV_BARRIERS   512                    /* bytes */
-#define INV_SHARED_MAX (227 << 10)            /* bytes of a block's shared memory */
+#define INV_INPUTS     (1 << 16)   /* most channels of x */
+#define INV_MAPS       160         /* most of the last layer */
+#define INV_GROUPS     4           /* most warpgroups of a block */
+#define INV_STAGES     16          /* most chunks whose weights are there at a time */
+#define INV_BUFFERS    2           /* most patches of x of a warpgroup */
+#define INV_BARRIERS   512         /* bytes */
+#define INV_SHARED_MAX (227 << 10) /* bytes of a block's shared memory */
+#define INV_PARTS      CONVOY_PORTABLE_CLUSTER
+#define INV_SUM_BYTES  (NHWC_PIECE * (int)sizeof(float)) /* of a map of a patch */
 #define INV_PITCH      (INV_ROW_BYTES + 16)   /* from pixel to pixel of the middle: 8 pixels in other banks */
 #define INV_TAP_ROW    (INV_CHANNELS * 4)     /* bytes of two taps of the depthwise filter */
 #define INV_TABLE_ROW  (CONVOY_WARPGROUP * 2) /* bytes of a piece's table: 16 bits for each thread */
@@ -71,11 +73,14 @@ struct inv_job {
     int x_panel, w_panel;            /* 16 bytes each of a panel of x, of weights */
     int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */
     int chunks, stage_bytes, stages;
-    bool looks[2];   /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
-    int groups, own; /* warpgroups; where their own places begin, behind each x */
+    int parts;         /* blocks that divide the chunks of a patch: each makes one patch then */
+    convoy_fp16 *out;  /* y, where these add their sums */
+    int64_t out_pixel; /* numbers from pixel to pixel */
+    bool looks[2];     /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
+    int groups, own;   /* warpgroups; where their own places begin, behind each x */
     int tables,
         table_bytes; /* place in shared memory; from a warpgroup's to the next one's: 0, all have one */
-    int group_bytes, ring, biases, barriers, bytes; /* places in shared memory; groups are at 0 */
+    int group_bytes, ring, biases, sums, barriers, bytes; /* places in shared memory; groups are at 0 */
     bool residual;
     struct inv_act act[CONVOY_BOTTLENECK_LAYERS];
     uint32_t *overflow;
@@ -110,13 +115,28 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     job->table_bytes = job->inside ? table : 0;
     job->ring = groups * job->group_bytes;
     int biases = 2 * job->chunks * INV_CHANNELS * (int)sizeof(float);
-    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - tables - job->ring) / job->stage_bytes;
+    int sums = job->parts > 1 ? TILE::MAPS * INV_SUM_BYTES : 0;
+    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - tables - sums - job->ring) / job->stage_bytes;
     job->stages = neck_least(neck_least(room, job->chunks), INV_STAGES);
     job->biases = job->ring + job->stages * job->stage_bytes;
     job->tables = job->biases + biases;
-    job->barriers = job->tables + tables;
+    job->sums = job->tables + tables;
+    job->barriers = job->sums + sums;
     job->bytes = job->barriers + INV_BARRIERS + 1024;
     return job->stages >= neck_least(job->chunks, 2); /* the next one comes while one is read */
+}
+
+/* How many blocks divide the chunks of a patch: as few as have the fewest each, where patches do not suffice
+ * for all multiprocessors. Those that add sums are a cluster, whose blocks have as many rows each. */
+template <int NT> static int inv_parts(const struct inv_job *job)
+{
+    int most = neck_least(job->chunks, NHWC_SMS / job->tiles), parts = 1;
+    if (NT > 0) {
+        while (parts * 2 <= neck_least(most, INV_PARTS))
+            parts *= 2;
+        return parts;
+    }
+    return most > 1 ? (int)convoy_div_up(job->chunks, convoy_div_up(job->chunks, most)) : 1;
 }
 
 /* Most pixels of a side of what one of an axis's `patches` patches reads. */
@@ -128,6 +148,22 @@ static int inv_box(int size, int patches, int side, int filter, int stride)
         most = neck_most(most, neck_least(end, size) - neck_most(from, 0));
     }
     return most;
+}
+
+/* The same for as many warpgroups, and patches of x, as pay. */
+template <typename TILE> static bool inv_place_most(struct inv_job *job)
+{
+    int most = neck_least(TILE::GROUPS, neck_most((int)convoy_div_up(job->tiles, NHWC_SMS), 1));
+    for (int groups = most; groups > 0; groups--)
+        if (inv_place_all<TILE>(groups, 1, job)) {
+            int stages = job->stages;
+            bool rounds = job->tiles > NHWC_SMS * groups;
+            if (!rounds || !inv_place_all<TILE>(groups, INV_BUFFERS, job) ||
+                job->stages < neck_least(stages, 4))
+                inv_place_all<TILE>(groups, 1, job);
+            return true;
+        }
+    return false;
 }
 
 /* Everything that does not depend on operands. False: shared memory does not suffice. */
@@ -156,17 +192,11 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     job->x_panel = job->pieces * NHWC_PIECE * job->x_row / 16;
     job->w_panel = INV_CHANNELS * job->x_row / 16;
     job->x_bytes = job->x_panels * job->x_panel * 16;
-    int most = neck_least(tile::GROUPS, neck_most((int)convoy_div_up(job->tiles, NHWC_SMS), 1));
-    for (int groups = most; groups > 0; groups--)
-        if (inv_place_all<tile>(groups, 1, job)) {
-            int stages = job->stages;
-            bool rounds = job->tiles > NHWC_SMS * groups;
-            if (!rounds || !inv_place_all<tile>(groups, INV_BUFFERS, job) ||
-                job->stages < neck_least(stages, 4))
-                inv_place_all<tile>(groups, 1, job);
-            return true;
-        }
-    return false;
+    job->parts = inv_parts<NT>(job);
+    if (inv_place_most<tile>(job))
+        return true;
+    job->parts = 1; /* sums take memory, too */
+    return inv_place_most<tile>(job);
 }
 
 static uint32_t inv_twice(float bound)
