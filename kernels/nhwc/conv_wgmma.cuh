@@ -57,10 +57,13 @@ static __device__ __forceinline__ void nhwc_multiply(float (&sum)[TILES][4], uin
                                                           convoy_matrix_at(b, PART * 8 * ROW_BYTES / 16));
 }
 
-/* The first channel that tiles of maps from `column` on read. */
+/* The first channel that tiles of maps from `column` on read (conv_groups.cuh). */
 static __device__ __forceinline__ int nhwc_first_channel(const struct nhwc_job &job, int column)
 {
-    return job.group_maps > 0 ? column / job.group_maps * job.group_channels : 0;
+    if (job.group_maps == 0)
+        return 0;
+    int cell = column / job.group_maps * job.group_channels / 8 * 8;
+    return cell < job.group_last ? cell : job.group_last;
 }
 
 /* Where a tile's first output is read, and from which channel on. */
