@@ -1,7 +1,8 @@
 /* Copies of boxes of a tensor between device memory and shared memory by the copy engine (TMA): one thread
  * starts the copy, the engine counts all of its bytes at a barrier (bulk_copy.cuh). What lies outside of the
- * tensor arrives as zeros and is not written. Needs sm_90; older chips compile this to nothing. The emulation
- * copies at once.
+ * tensor arrives as zeros and is not written. A box begins at a column or channel that is a multiple of 8: an
+ * H200 reports an illegal instruction otherwise. Needs sm_90; older chips compile this to nothing. The
+ * emulation copies at once.
  *
  * A tensor map (CUtensorMap) tells the engine where a tensor lies and which box is copied. The host makes it
  * (tensor_map.h); a kernel takes it by value, as CONVOY_PARAMETER, and passes its address.

@@ -3,10 +3,9 @@
  * cores multiply by more zeros the smaller the groups are, but inputs are read as often as they are without
  * groups, and that is what bounds them.
  *
- * A tile's reduction begins with the cell of 8 channels in which its first map's group begins, or earlier, so
- * that all tiles have as many chunks and no chunk lies outside of the tensor: the copy engine takes neither
- * from a tensor of images (im2col; "an illegal instruction"). Groups of 1, 2, 4, ... channels up to a tile's
- * maps end where tiles end, and nothing is wasted but zeros; others take up to twice the chunks. */
+ * A tile's reduction begins with the cell of 8 channels in which its first map's group begins, because the
+ * copy engine's boxes do, and has the same number of chunks in all tiles. Groups of 1, 2, 4, ... channels up
+ * to a tile's maps end where tiles end, and nothing is wasted but zeros; others take up to twice the chunks. */
 #ifndef CONVOY_KERNELS_NHWC_CONV_GROUPS_CUH
 #define CONVOY_KERNELS_NHWC_CONV_GROUPS_CUH
 
@@ -41,13 +40,6 @@ static inline int nhwc_group_chunks(const struct convoy_conv_shape *s, int n, in
     return (int)convoy_div_up(most, depth);
 }
 
-/* No tile begins behind this channel: its chunks would end outside of the tensor. */
-static inline int nhwc_group_last(const struct convoy_conv_shape *s, int n, int depth)
-{
-    int last = (int)convoy_nhwc_channels(s->c) - nhwc_group_chunks(s, n, depth) * depth;
-    return last > 0 ? last : 0;
-}
-
 /* Several groups, not of a channel and a map each: those are depthwise. */
 static inline bool nhwc_takes_groups(const struct convoy_conv_shape *s)
 {
@@ -69,11 +61,9 @@ static inline void nhwc_pack_groups(const struct convoy_conv_shape *s, const flo
     convoy_fp16 *to = reinterpret_cast<convoy_fp16 *>(packed);
     int maps = nhwc_group_maps(s), channels = nhwc_group_channels(s), taps = nhwc_taps_of(s);
     int columns = nhwc_columns_of(s), tap_chunks = nhwc_group_chunks(s, N, DEPTH);
-    int last = nhwc_group_last(s, N, DEPTH);
     for (int chunk = 0; chunk < taps * tap_chunks; chunk++)
         for (int k = 0; k < s->k; k++) {
-            int begin = nhwc_group_cell(s, k / N * N);
-            int first = (begin < last ? begin : last) + chunk % tap_chunks * DEPTH;
+            int first = nhwc_group_cell(s, k / N * N) + chunk % tap_chunks * DEPTH;
             for (int i = 0; i < DEPTH; i++) {
                 int within = first + i - k / maps * channels; /* the group's channel */
                 bool there = within >= 0 && within < channels;
@@ -93,7 +83,6 @@ static inline void nhwc_describe_groups(const struct convoy_conv_shape *s, int n
     job->chunks = nhwc_taps_of(s) * job->tap_chunks;
     job->group_maps = nhwc_group_maps(s);
     job->group_channels = nhwc_group_channels(s);
-    job->group_last = nhwc_group_last(s, n, depth);
 }
 
 #endif

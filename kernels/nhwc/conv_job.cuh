@@ -32,9 +32,9 @@ struct nhwc_job {
     int chunks, tap_chunks; /* of the reduction; of a tap */
     int taps_x;
     int oh, ow, stride[2], pad[2], dilation[2];
-    int across, down;                           /* of nhwc_patch: pieces of an image */
-    int group_maps, group_channels, group_last; /* conv_groups.cuh; 0: of one group */
-    bool flat;                                  /* nhwc_is_flat() */
+    int across, down;               /* of nhwc_patch: pieces of an image */
+    int group_maps, group_channels; /* conv_groups.cuh; 0: of one group */
+    bool flat;                      /* nhwc_is_flat() */
     bool has_residual;
     struct convoy_unary act;
     /* Of kernels that change their inputs (inputs.cuh). */

@@ -60,10 +60,7 @@ static __device__ __forceinline__ void nhwc_multiply(float (&sum)[TILES][4], uin
 /* The first channel that tiles of maps from `column` on read (conv_groups.cuh). */
 static __device__ __forceinline__ int nhwc_first_channel(const struct nhwc_job &job, int column)
 {
-    if (job.group_maps == 0)
-        return 0;
-    int cell = column / job.group_maps * job.group_channels / 8 * 8;
-    return cell < job.group_last ? cell : job.group_last;
+    return job.group_maps > 0 ? column / job.group_maps * job.group_channels / 8 * 8 : 0;
 }
 
 /* Where a tile's first output is read, and from which channel on. */

@@ -28,6 +28,14 @@ char *swizzled(void *shared, size_t offset, size_t row_bytes)
     return (char *)shared + (offset ^ (offset >> 3 & bits));
 }
 
+/* The bytes of a row of a box that begins at this column or channel. */
+size_t row_bytes_from(const CUtensorMap *map, int first)
+{
+    if (first % 8 != 0)
+        die("a box of a tensor that does not begin on 8 of its columns or channels");
+    return (size_t)map->box[0] * 2;
+}
+
 const uint16_t *element(const CUtensorMap *map, const int64_t (&at)[4], int rank)
 {
     const uint16_t *from = (const uint16_t *)map->data;
@@ -51,7 +59,7 @@ int convoy_emulated_copy_bulk(void *to, const void *from, int bytes)
 
 int convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row)
 {
-    size_t row_bytes = (size_t)map->box[0] * 2;
+    size_t row_bytes = row_bytes_from(map, column);
     for (int r = 0; r < map->box[1]; r++)
         for (int c = 0; c < map->box[0]; c++) {
             const uint16_t *from = element(map, {column + c, row + r, 0, 0}, 2);
@@ -64,7 +72,7 @@ int convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, i
 
 void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int column, int row)
 {
-    size_t row_bytes = (size_t)map->box[0] * 2;
+    size_t row_bytes = row_bytes_from(map, column);
     for (int r = 0; r < map->box[1]; r++)
         for (int c = 0; c < map->box[0]; c++) {
             const uint16_t *to = element(map, {column + c, row + r, 0, 0}, 2);
@@ -78,7 +86,7 @@ void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int c
 
 int convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n)
 {
-    size_t row_bytes = (size_t)map->box[0] * 2;
+    size_t row_bytes = row_bytes_from(map, channel);
     for (int r = 0; r < map->side[0] * map->side[1]; r++)
         for (int c = 0; c < map->box[0]; c++) {
             const uint16_t *from =
@@ -92,7 +100,7 @@ int convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel
 
 void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y, int n)
 {
-    size_t row_bytes = (size_t)map->box[0] * 2;
+    size_t row_bytes = row_bytes_from(map, channel);
     for (int r = 0; r < map->side[0] * map->side[1]; r++)
         for (int c = 0; c < map->box[0]; c++) {
             const uint16_t *to =
@@ -109,7 +117,7 @@ void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int
 int convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
                              int tap_x, int tap_y)
 {
-    size_t row_bytes = (size_t)map->box[0] * 2;
+    size_t row_bytes = row_bytes_from(map, channel);
     const int64_t end[2] = {map->dims[1] + map->upper[0], map->dims[2] + map->upper[1]};
     int64_t at[3] = {x, y, n};
     for (int r = 0; r < map->box[1]; r++) {
