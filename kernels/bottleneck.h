@@ -42,6 +42,8 @@ struct convoy_bottleneck_operands {
     const void *weights;                         /* as this kernel's pack() laid them out; 256-byte aligned */
     const float *bias[CONVOY_BOTTLENECK_LAYERS]; /* mid, mid and c (or k); NULL: none */
     convoy_fp16 *y;
+    float *sums;        /* n x patches x mid, or NULL: for each patch of a kernel that has some (below) the
+                           sum over its outputs of each channel of y */
     uint32_t *overflow; /* as in struct convoy_overflow: of each image; NULL: it is not said */
     uint32_t marks[CONVOY_BOTTLENECK_LAYERS]; /* what is written there, by the layer whose result it was */
 };
@@ -58,6 +60,8 @@ struct convoy_bottleneck_kernel {
      * in host memory. What is written depends on these, the channels, `side` and `stride` alone. */
     void (*pack)(const struct convoy_bottleneck_shape *shape,
                  const float *const weights[CONVOY_BOTTLENECK_LAYERS], void *packed);
+    /* Patches of an image whose sums it can write; 0: none. */
+    int (*patches)(const struct convoy_bottleneck_shape *shape);
     cudaError_t (*launch)(const struct convoy_bottleneck_shape *shape,
                           const struct convoy_bottleneck_operands *operands, cudaStream_t stream);
 };

@@ -96,9 +96,12 @@ cudaError_t convoy_launch_nhwc_scale_shift(int64_t n, int64_t pixels, int64_t c,
 /* Squeeze and excitation: the gates of an image's channels from the means over its pixels,
  * y = act[1](excite act[0](squeeze mean(x) + bias) + bias), of n images of `pixels` pixels; squeeze is
  * squeezed x c numbers, excite c x squeezed. The channels that fill up a pixel of y are 0. What the gates
- * multiply is a matter of its reader (struct convoy_nhwc_layout). */
+ * multiply is a matter of its reader (struct convoy_nhwc_layout). Where x was summed in `patches` patches of
+ * each image, these sums are read in place of x: float32, n x patches x c, on 16 bytes; c is a multiple of 8.
+ */
 struct convoy_nhwc_excite {
     int64_t n, pixels, c, squeezed, x_pixel, y_pixel;
+    int64_t patches; /* 0: x itself is read */
     struct convoy_unary act[2];
 };
 bool convoy_nhwc_excite_takes(const struct convoy_nhwc_excite *excite);
@@ -108,7 +111,7 @@ size_t convoy_nhwc_excite_bytes(const struct convoy_nhwc_excite *excite);
 void convoy_nhwc_excite_pack(const struct convoy_nhwc_excite *shape, const float *squeeze,
                              const float *excite, void *packed);
 /* weights: as laid out; the biases are float32, squeezed and c, or NULL. */
-cudaError_t convoy_launch_nhwc_excite(const struct convoy_nhwc_excite *excite, const convoy_fp16 *x,
+cudaError_t convoy_launch_nhwc_excite(const struct convoy_nhwc_excite *excite, const void *x,
                                       const void *weights, const float *squeeze_bias,
                                       const float *excite_bias, convoy_fp16 *y,
                                       struct convoy_overflow overflow, cudaStream_t stream);

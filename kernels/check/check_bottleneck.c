@@ -1,8 +1,6 @@
 /* The check of bottlenecks and inverted residuals: each kernel against float64, and all that take a shape
  * against each other, bit for bit. */
-#include "kernels/check/check_operators.h"
-
-#include "kernels/bottleneck.h"
+#include "kernels/check/check_bottleneck_shapes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,34 +10,7 @@
 #define LAYERS CONVOY_BOTTLENECK_LAYERS
 #define BOUND  2e-3 /* results inside are rounded to fp16, which may go the other way than in float64 */
 #define MARK   5
-#define CASES  2        /* that a bottleneck counts for: it is computed several times */
 #define FEW    20000000 /* products: of these shapes marks are looked at, too */
-
-/* Written: sizes at which patches, boxes, chunks and clusters change. The last ones are resnet50's. */
-static const struct {
-    int n, h, w, c, mid;
-} written[] = {{1, 1, 1, 256, 64},   {1, 7, 7, 256, 64},   {3, 8, 8, 72, 16},   {1, 14, 14, 128, 64},
-               {2, 9, 13, 40, 72},   {1, 14, 8, 200, 100}, {1, 15, 15, 64, 64}, {1, 8, 15, 136, 40},
-               {1, 28, 28, 64, 32},  {2, 17, 6, 264, 64},  {1, 16, 7, 8, 128},  {1, 14, 14, 264, 256},
-               {1, 7, 17, 520, 128}, {1, 7, 7, 1032, 256}, {1, 7, 7, 136, 512}, {1, 7, 7, 2048, 512},
-               {1, 8, 28, 512, 128}};
-#define WRITTEN ((int)(sizeof written / sizeof written[0]))
-
-/* Inverted residuals; k 0: their first two layers. Some are mobilenet_v2's, of fewer pixels. */
-static const struct {
-    int n, h, w, c, mid, k, side, stride;
-} inverted[] = {
-    {1, 1, 1, 8, 64, 8, 3, 1},      {1, 8, 8, 16, 64, 16, 3, 1},    {3, 7, 7, 24, 72, 24, 3, 1},
-    {2, 9, 13, 40, 136, 40, 5, 1},  {1, 17, 15, 72, 200, 64, 3, 2}, {2, 16, 6, 12, 40, 96, 5, 2},
-    {1, 16, 17, 130, 8, 104, 3, 1}, {1, 8, 24, 24, 144, 32, 3, 2},  {1, 14, 14, 96, 576, 160, 3, 2},
-    {1, 7, 7, 160, 960, 160, 3, 1}, {2, 14, 15, 80, 200, 0, 5, 1},  {1, 10, 17, 24, 72, 0, 3, 2},
-    {1, 1, 1, 16, 64, 0, 3, 1},     {1, 5, 9, 384, 64, 8, 3, 1},    {1, 8, 8, 24, 200, 0, 3, 1},
-    {1, 14, 13, 40, 264, 48, 5, 2}, {1, 7, 6, 96, 576, 96, 3, 1},   {1, 5, 7, 160, 328, 160, 5, 1}};
-#define INVERTED ((int)(sizeof inverted / sizeof inverted[0]))
-
-static const int sides[] = {1, 3, 7, 8, 9, 12, 13, 14, 15, 16, 17};
-static const int channels[] = {8, 12, 16, 40, 64, 65, 72, 128, 136};
-static const int many_channels[] = {8, 12, 16, 40, 64, 65, 72, 136, 200, 320, 576};
 
 struct problem {
     struct convoy_bottleneck_shape shape;
@@ -49,6 +20,7 @@ struct problem {
     float *bias_device[LAYERS];      /* NULL: none */
     struct convoy_check_buffer half; /* x on the device */
     uint32_t *marks;
+    float *sums; /* device; NULL: not wanted */
 };
 
 static int64_t pixels_of(const struct convoy_bottleneck_shape *s)
@@ -61,17 +33,6 @@ static int64_t y_pixels_of(const struct convoy_bottleneck_shape *s)
     return (int64_t)s->n * s->oh * s->ow;
 }
 
-static int outputs_of(const struct convoy_bottleneck_shape *s, int layer)
-{
-    return layer == LAYERS - 1 ? s->k : s->mid;
-}
-
-/* Of y. */
-static int maps_of(const struct convoy_bottleneck_shape *s)
-{
-    return outputs_of(s, convoy_bottleneck_layers(s) - 1);
-}
-
 /* What one number of a layer's results is a sum of. */
 static int sums_of(const struct convoy_bottleneck_shape *s, int layer)
 {
@@ -80,96 +41,7 @@ static int sums_of(const struct convoy_bottleneck_shape *s, int layer)
 
 static int64_t weights_of(const struct convoy_bottleneck_shape *s, int layer)
 {
-    return (int64_t)outputs_of(s, layer) * sums_of(s, layer);
-}
-
-/* Any of the activations of kernels in 16 bits, most often one of those that networks have there. */
-static struct convoy_unary any_act(struct convoy_check *check)
-{
-    static const struct convoy_unary usual[] = {{.kind = CONVOY_UNARY_NONE},
-                                                {.kind = CONVOY_UNARY_RELU},
-                                                {.kind = CONVOY_UNARY_CLIP, .beta = 6},
-                                                {.kind = CONVOY_UNARY_SWISH},
-                                                {.kind = CONVOY_UNARY_GELU}};
-    return convoy_check_between(check, 0, 2) ? CONVOY_CHECK_PICK(check, usual)
-                                             : convoy_check_any_unary(check);
-}
-
-/* One of those that inverted residuals have. */
-static struct convoy_unary any_inverted_act(struct convoy_check *check)
-{
-    static const struct convoy_unary all[] = {{.kind = CONVOY_UNARY_NONE},
-                                              {.kind = CONVOY_UNARY_RELU},
-                                              {.kind = CONVOY_UNARY_CLIP, .beta = 6},
-                                              {.kind = CONVOY_UNARY_CLIP, .alpha = -0.3F, .beta = 0.7F},
-                                              {.kind = CONVOY_UNARY_SWISH},
-                                              {.kind = CONVOY_UNARY_HARD_SWISH}};
-    return CONVOY_CHECK_PICK(check, all);
-}
-
-static void any_inverted(struct convoy_check *check, struct convoy_bottleneck_shape *s, int number)
-{
-    *s = (struct convoy_bottleneck_shape){.n = convoy_check_between(check, 1, 2),
-                                          .h = CONVOY_CHECK_PICK(check, sides),
-                                          .w = CONVOY_CHECK_PICK(check, sides),
-                                          .c = CONVOY_CHECK_PICK(check, many_channels),
-                                          .mid = 8 * convoy_check_between(check, 1, 25),
-                                          .side = 3 + 2 * convoy_check_between(check, 0, 1),
-                                          .stride = convoy_check_between(check, 1, 2)};
-    s->k = convoy_check_between(check, 0, 1) ? s->c / 8 * 8 : 8 * convoy_check_between(check, 0, 21);
-    if (number < INVERTED)
-        *s = (struct convoy_bottleneck_shape){.n = inverted[number].n,
-                                              .h = inverted[number].h,
-                                              .w = inverted[number].w,
-                                              .c = inverted[number].c,
-                                              .mid = inverted[number].mid,
-                                              .k = inverted[number].k,
-                                              .side = inverted[number].side,
-                                              .stride = inverted[number].stride};
-    s->depthwise = true;
-    s->residual = s->stride == 1 && s->k == s->c && (number < INVERTED || convoy_check_between(check, 0, 1));
-    s->oh = (s->h - 1) / s->stride + 1;
-    s->ow = (s->w - 1) / s->stride + 1;
-}
-
-static void any_bottleneck(struct convoy_check *check, struct convoy_bottleneck_shape *s, int number)
-{
-    *s = (struct convoy_bottleneck_shape){.n = convoy_check_between(check, 1, 2),
-                                          .h = CONVOY_CHECK_PICK(check, sides),
-                                          .w = CONVOY_CHECK_PICK(check, sides),
-                                          .c = CONVOY_CHECK_PICK(check, channels),
-                                          .mid = CONVOY_CHECK_PICK(check, channels)};
-    if (number < WRITTEN)
-        *s = (struct convoy_bottleneck_shape){.n = written[number].n,
-                                              .h = written[number].h,
-                                              .w = written[number].w,
-                                              .c = written[number].c,
-                                              .mid = written[number].mid};
-    s->k = s->c;
-    s->side = 3;
-    s->stride = 1;
-    s->oh = s->h;
-    s->ow = s->w;
-    s->residual = true;
-}
-
-static void any_shape(struct convoy_check *check, struct convoy_bottleneck_shape *s, bool depthwise)
-{
-    if (depthwise)
-        any_inverted(check, s, check->cases);
-    else
-        any_bottleneck(check, s, check->cases / CASES);
-    s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
-    s->y_pixel = convoy_nhwc_channels(maps_of(s)) + 8 * convoy_check_between(check, 0, 2);
-    for (int layer = 0; layer < LAYERS; layer++) {
-        s->bias[layer] = check->cases == 0 || convoy_check_between(check, 0, 3) > 0;
-        s->act[layer] = depthwise ? any_inverted_act(check) : any_act(check);
-    }
-    /* Errors are told from the largest result: narrow bounds would leave less of that than of the errors that
-     * the layers inside make. */
-    struct convoy_unary *last = &s->act[convoy_bottleneck_layers(s) - 1];
-    if (last->kind == CONVOY_UNARY_CLIP)
-        *last = (struct convoy_unary){.kind = CONVOY_UNARY_CLIP, .beta = 6};
+    return (int64_t)check_outputs_of(s, layer) * sums_of(s, layer);
 }
 
 static float *halves(struct convoy_check *check, int64_t count, double most)
@@ -189,7 +61,7 @@ static bool is_pixel(const struct convoy_bottleneck_shape *s)
 static void make(struct convoy_check *check, struct problem *problem, bool depthwise)
 {
     struct convoy_bottleneck_shape *s = &problem->shape;
-    any_shape(check, s, depthwise);
+    check_bottleneck_shape(check, s, depthwise);
     problem->x = halves(check, pixels_of(s) * s->c, 2);
     for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++) {
         problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums_of(s, layer)));
@@ -197,10 +69,10 @@ static void make(struct convoy_check *check, struct problem *problem, bool depth
         for (int64_t i = 0; layer == 1 && is_pixel(s) && i < weights_of(s, layer); i++)
             if (i % (s->side * s->side) != s->side * s->side / 2)
                 problem->weights[layer][i] = 65000;
-        problem->bias[layer] = halves(check, outputs_of(s, layer), 1);
+        problem->bias[layer] = halves(check, check_outputs_of(s, layer), 1);
         if (s->bias[layer])
-            problem->bias_device[layer] =
-                convoy_check_device_copy(problem->bias[layer], (size_t)outputs_of(s, layer) * sizeof(float));
+            problem->bias_device[layer] = convoy_check_device_copy(
+                problem->bias[layer], (size_t)check_outputs_of(s, layer) * sizeof(float));
     }
     const struct convoy_nhwc_planes planes = {s->n, s->c, (int64_t)s->h * s->w, s->x_pixel, true, 0};
     float *x = convoy_check_device_copy(problem->x, (size_t)(pixels_of(s) * s->c) * sizeof(float));
@@ -222,7 +94,7 @@ static void reference_layer(const struct problem *problem, int layer, const doub
     const struct convoy_bottleneck_shape *s = &problem->shape;
     bool depthwise = layer == 1 && s->depthwise;
     int c = layer == 0 ? s->c : s->mid;
-    int k = outputs_of(s, layer);
+    int k = check_outputs_of(s, layer);
     int side = layer == 1 ? s->side : 1;
     int stride = layer == 1 ? s->stride : 1;
     int h = layer == 2 ? s->oh : s->h, w = layer == 2 ? s->ow : s->w;
@@ -256,7 +128,7 @@ static double *reference(const struct problem *problem)
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
     int64_t pixels = (int64_t)s->h * s->w, outputs = (int64_t)s->oh * s->ow;
-    int layers = convoy_bottleneck_layers(s), maps = maps_of(s);
+    int layers = convoy_bottleneck_layers(s), maps = check_maps_of(s);
     double *want = convoy_check_memory(s->n * outputs * maps, sizeof *want);
     double *inside[2] = {convoy_check_memory(pixels * s->mid, sizeof(double)),
                          convoy_check_memory(outputs * s->mid, sizeof(double))};
@@ -268,7 +140,7 @@ static double *reference(const struct problem *problem)
         for (int layer = 0; layer < layers; layer++) {
             double *to = layer + 1 < layers ? inside[layer] : y;
             reference_layer(problem, layer, layer == 0 ? x : inside[layer - 1], to);
-            for (int64_t i = 0; i < (layer == 0 ? pixels : outputs) * outputs_of(s, layer); i++) {
+            for (int64_t i = 0; i < (layer == 0 ? pixels : outputs) * check_outputs_of(s, layer); i++) {
                 double sum = layer == 2 && s->residual ? to[i] + x[i] : to[i];
                 to[i] = convoy_check_apply_unary(s->act[layer], sum);
                 if (layer + 1 < layers)
@@ -300,6 +172,7 @@ static cudaError_t launch(struct problem *problem, const struct convoy_bottlenec
         .weights = weights,
         .bias = {problem->bias_device[0], problem->bias_device[1], problem->bias_device[2]},
         .y = (convoy_fp16 *)(void *)y->device,
+        .sums = problem->sums,
         .overflow = problem->marks,
         .marks = {MARK, MARK + 1, MARK + 2}};
     return kernel->launch(&problem->shape, &operands, NULL);
@@ -387,6 +260,56 @@ static void fail(struct convoy_check *check, const struct problem *problem, cons
             s->mid, s->k, s->side, s->side, s->stride, what);
 }
 
+/* Do the sums of an image's patches make up that of its outputs, for each channel? y: the outputs, n x pixels
+ * x mid. */
+static bool adds_up(const struct problem *problem, const float *sums, int patches, const float *y)
+{
+    const struct convoy_bottleneck_shape *s = &problem->shape;
+    bool right = true;
+    for (int64_t i = 0; i < (int64_t)s->n * s->mid; i++) {
+        double want = 0, size = 0, is = 0;
+        for (int pixel = 0; pixel < s->oh * s->ow; pixel++) {
+            double number = (double)y[(i / s->mid * s->oh * s->ow + pixel) * s->mid + i % s->mid];
+            want += number;
+            size += fabs(number);
+        }
+        for (int patch = 0; patch < patches; patch++)
+            is += (double)sums[(i / s->mid * patches + patch) * s->mid + i % s->mid];
+        right = right && fabs(is - want) <= 1e-5 * size;
+    }
+    return right;
+}
+
+/* With sums, which begin as NaN. own, y: the outputs without, as they are and as float32. */
+static bool sums_patches(struct problem *problem, const struct convoy_bottleneck_kernel *kernel,
+                         const void *weights, struct convoy_check_buffer *half, const convoy_fp16 *own,
+                         const struct convoy_check_buffer *y)
+{
+    const struct convoy_bottleneck_shape *s = &problem->shape;
+    int patches = kernel->patches(s);
+    if (patches == 0)
+        return true;
+    size_t outputs = (size_t)(y_pixels_of(s) * s->y_pixel) * sizeof(convoy_fp16);
+    size_t bytes = (size_t)s->n * (size_t)patches * (size_t)s->mid * sizeof(float);
+    size_t numbers_bytes = (size_t)(y_pixels_of(s) * s->mid) * sizeof(float);
+    float *sums = convoy_check_memory((int64_t)bytes, 1);
+    float *numbers = convoy_check_memory((int64_t)numbers_bytes, 1);
+    convoy_fp16 *again = convoy_check_memory((int64_t)outputs, 1);
+    memset(sums, 0xff, bytes);
+    problem->sums = convoy_check_device_copy(sums, bytes);
+    bool right = launch(problem, kernel, weights, half) == cudaSuccess &&
+                 cudaMemcpy(sums, problem->sums, bytes, cudaMemcpyDeviceToHost) == cudaSuccess &&
+                 cudaMemcpy(again, half->device, outputs, cudaMemcpyDeviceToHost) == cudaSuccess &&
+                 cudaMemcpy(numbers, y->device, numbers_bytes, cudaMemcpyDeviceToHost) == cudaSuccess &&
+                 memcmp(again, own, outputs) == 0 && adds_up(problem, sums, patches, numbers);
+    (void)cudaFree(problem->sums);
+    problem->sums = NULL;
+    free(sums);
+    free(numbers);
+    free(again);
+    return right;
+}
+
 /* One kernel; *first: the outputs of the first one, kept. */
 static void check_kernel(struct convoy_check *check, struct problem *problem,
                          const struct convoy_bottleneck_kernel *kernel, const double *want,
@@ -396,12 +319,13 @@ static void check_kernel(struct convoy_check *check, struct problem *problem,
     int cases = check->cases;
     size_t bytes = (size_t)(y_pixels_of(s) * s->y_pixel) * sizeof(convoy_fp16);
     struct convoy_check_buffer half = convoy_check_buffer(y_pixels_of(s) * s->y_pixel / 2, 0);
-    struct convoy_check_buffer y = convoy_check_buffer(y_pixels_of(s) * maps_of(s), 0);
+    struct convoy_check_buffer y = convoy_check_buffer(y_pixels_of(s) * check_maps_of(s), 0);
     void *packed = convoy_check_memory((int64_t)kernel->packed_bytes(s), 1);
     const float *const weights[LAYERS] = {problem->weights[0], problem->weights[1], problem->weights[2]};
     kernel->pack(s, weights, packed);
     void *device = convoy_check_device_copy(packed, kernel->packed_bytes(s));
-    const struct convoy_nhwc_planes planes = {s->n, maps_of(s), (int64_t)s->oh * s->ow, s->y_pixel, true, 0};
+    const struct convoy_nhwc_planes planes = {
+        s->n, check_maps_of(s), (int64_t)s->oh * s->ow, s->y_pixel, true, 0};
     cudaError_t launched = launch(problem, kernel, device, &half);
     convoy_fp16 *own = convoy_check_memory((int64_t)bytes, 1);
     if (launched == cudaSuccess)
@@ -415,6 +339,8 @@ static void check_kernel(struct convoy_check *check, struct problem *problem,
         kernel->name, s->n, s->h, s->w, s->c, s->mid, s->k, s->side, s->side, s->stride,
         (long long)s->x_pixel, (long long)s->y_pixel, s->bias[0], s->bias[1], s->bias[2], (int)s->act[0].kind,
         (int)s->act[1].kind, (int)s->act[2].kind);
+    if (launched == cudaSuccess && !sums_patches(problem, kernel, device, &half, own, &y))
+        fail(check, problem, kernel->name, "with sums of patches other bits, or other sums");
     if (!marks_are(problem, -1, 0))
         fail(check, problem, kernel->name, "an image is marked, whose numbers fp16 holds");
     if (!has_few_products(s))
@@ -450,9 +376,9 @@ static void check_any(struct convoy_check *check, bool depthwise)
         if (kernels[i]->takes(&problem.shape))
             check_kernel(check, &problem, kernels[i], want, &first);
     /* There may be no room for all that a patch of an inverted residual reads. */
-    if (first == NULL && (!depthwise || check->cases < INVERTED))
+    if (first == NULL && (!depthwise || check->cases < CHECK_INVERTED))
         fail(check, &problem, "bottleneck", "no kernel takes it");
-    check->cases += depthwise ? 1 : CASES;
+    check->cases += depthwise ? 1 : CHECK_BOTTLENECK_CASES;
     free(first);
     free(want);
     for (int layer = 0; layer < LAYERS; layer++) {

@@ -1,5 +1,5 @@
 /* The check of the gates of squeeze and excitation: any number of channels, pixels and images, with and
- * without biases, of tensors whose pixels have other channels, too. */
+ * without biases, of tensors whose pixels have other channels, too, and of sums of patches. */
 #include "kernels/check/check_operators.h"
 
 #include "kernels/nhwc.h"
@@ -22,6 +22,7 @@ struct problem {
     float *bias_device[2];
     void *packed; /* device */
     struct convoy_check_buffer x_half, y_half, y;
+    float *sums; /* device; of shape.patches */
     uint32_t *marks;
 };
 
@@ -53,6 +54,20 @@ static void make_x(struct convoy_check *check, struct problem *problem)
                                        NULL) != cudaSuccess ||
         cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
         exit(1);
+}
+
+/* Sums of x, of which each patch has some pixels of an image. */
+static void make_sums(struct problem *problem)
+{
+    const struct convoy_nhwc_excite *s = &problem->shape;
+    int64_t count = s->n * s->patches * s->c;
+    float *sums = convoy_check_memory(count, sizeof *sums);
+    for (int64_t i = 0; i < s->n * s->pixels * s->c; i++) {
+        int64_t pixel = i / s->c, patch = pixel % s->pixels % s->patches;
+        sums[(pixel / s->pixels * s->patches + patch) * s->c + i % s->c] += problem->x[i];
+    }
+    problem->sums = convoy_check_device_copy(sums, (size_t)count * sizeof *sums);
+    free(sums);
 }
 
 static void make_weights(struct convoy_check *check, struct problem *problem)
@@ -89,11 +104,14 @@ static void make(struct convoy_check *check, struct problem *problem)
     s->squeezed = CONVOY_CHECK_PICK(check, squeezed);
     s->pixels = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 70)
                                                   : convoy_check_between(check, 200, 400);
+    s->patches = s->c % 8 == 0 ? convoy_check_between(check, 0, 1) * convoy_check_between(check, 1, 60) : 0;
     s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
     s->y_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
     s->act[0] = CONVOY_CHECK_PICK(check, squeezes);
     s->act[1] = CONVOY_CHECK_PICK(check, excites);
     make_x(check, problem);
+    if (s->patches > 0)
+        make_sums(problem);
     make_weights(check, problem);
     problem->y_half = convoy_check_buffer(s->n * s->y_pixel / 2, 0);
     problem->y = convoy_check_buffer(s->n * s->c, 0);
@@ -104,8 +122,9 @@ static void make(struct convoy_check *check, struct problem *problem)
 
 static cudaError_t launch(const struct problem *problem)
 {
-    return convoy_launch_nhwc_excite(&problem->shape, half(&problem->x_half), problem->packed,
-                                     problem->bias_device[0], problem->bias_device[1], half(&problem->y_half),
+    const void *x = problem->sums != NULL ? (void *)problem->sums : half(&problem->x_half);
+    return convoy_launch_nhwc_excite(&problem->shape, x, problem->packed, problem->bias_device[0],
+                                     problem->bias_device[1], half(&problem->y_half),
                                      (struct convoy_overflow){problem->marks, MARK}, NULL);
 }
 
@@ -154,20 +173,31 @@ static void fail(struct convoy_check *check, const char *what, int64_t n)
     fprintf(stderr, "FAILED: excite: %s, image %lld\n", what, (long long)n);
 }
 
-/* The channels that fill up a pixel are 0: what reads gates multiplies with them. Where a number of x is
- * infinite, its image is told of, if a gate is: a bounded activation may make it finite again. */
-static void check_fill_and_marks(struct convoy_check *check, const struct problem *problem)
+/* Puts a NaN into an image. */
+static bool spoil(const struct problem *problem, int64_t n)
 {
     const struct convoy_nhwc_excite *s = &problem->shape;
     const convoy_fp16 nan = 0x7e00;
+    const float sum = NAN;
+    if (problem->sums != NULL)
+        return cudaMemcpy(problem->sums + (n * s->patches + s->patches - 1) * s->c, &sum, sizeof sum,
+                          cudaMemcpyHostToDevice) == cudaSuccess;
+    return cudaMemcpy(half(&problem->x_half) + (n * s->pixels + s->pixels - 1) * s->x_pixel, &nan, sizeof nan,
+                      cudaMemcpyHostToDevice) == cudaSuccess;
+}
+
+/* The channels that fill up a pixel are 0: what reads gates multiplies with them. An image with a NaN, and no
+ * other, is told of. */
+static void check_fill_and_marks(struct convoy_check *check, const struct problem *problem)
+{
+    const struct convoy_nhwc_excite *s = &problem->shape;
     int64_t loud = convoy_check_between(check, 0, (int)s->n - 1);
     convoy_fp16 *gates = convoy_check_memory(s->n * s->y_pixel, sizeof *gates);
     uint32_t *marks = convoy_check_memory(s->n, sizeof *marks);
     bool ran = cudaMemcpy(gates, half(&problem->y_half), (size_t)(s->n * s->y_pixel) * sizeof *gates,
                           cudaMemcpyDeviceToHost) == cudaSuccess &&
-               cudaMemcpy(half(&problem->x_half) + (loud * s->pixels + s->pixels - 1) * s->x_pixel, &nan,
-                          sizeof nan, cudaMemcpyHostToDevice) == cudaSuccess &&
-               launch(problem) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess &&
+               spoil(problem, loud) && launch(problem) == cudaSuccess &&
+               cudaDeviceSynchronize() == cudaSuccess &&
                cudaMemcpy(marks, problem->marks, (size_t)s->n * sizeof *marks, cudaMemcpyDeviceToHost) ==
                    cudaSuccess;
     for (int64_t n = 0; n < s->n; n++) {
@@ -190,11 +220,12 @@ void convoy_check_excite(struct convoy_check *check)
     check->bound = BOUND;
     cudaError_t launched = convoy_nhwc_excite_takes(s) ? launch(&problem) : cudaErrorInvalidValue;
     convoy_check_result(check, read_answer(&problem, launched), &problem.y, want, &problem.y_half,
-                        "excite n %lld, %lld pixels of %lld and %lld, c %lld, squeezed %lld, biases %d %d, "
-                        "acts %d %d",
+                        "excite n %lld, %lld pixels of %lld and %lld, %lld patches, c %lld, squeezed %lld, "
+                        "biases %d %d, acts %d %d",
                         (long long)s->n, (long long)s->pixels, (long long)s->x_pixel, (long long)s->y_pixel,
-                        (long long)s->c, (long long)s->squeezed, problem.bias[0] != NULL,
-                        problem.bias[1] != NULL, (int)s->act[0].kind, (int)s->act[1].kind);
+                        (long long)s->patches, (long long)s->c, (long long)s->squeezed,
+                        problem.bias[0] != NULL, problem.bias[1] != NULL, (int)s->act[0].kind,
+                        (int)s->act[1].kind);
     check_fill_and_marks(check, &problem);
     for (int layer = 0; layer < 2; layer++) {
         free(problem.weights[layer]);
@@ -203,6 +234,7 @@ void convoy_check_excite(struct convoy_check *check)
     }
     (void)cudaFree(problem.packed);
     (void)cudaFree(problem.marks);
+    (void)cudaFree(problem.sums);
     free(problem.x);
     free(want);
     convoy_check_free(&problem.x_half);

@@ -298,10 +298,15 @@ template <int MAPS, int BLOCKS> static bool neck_takes(const struct convoy_bottl
     return fits && job.passes <= NECK_PASSES && neck_cluster_runs<MAPS>(job.cluster);
 }
 
+static int neck_no_sums(const struct convoy_bottleneck_shape *)
+{
+    return 0;
+}
+
 #define NECK(MAPS, BLOCKS)                                                                                   \
     {                                                                                                        \
         "nhwc_bottleneck:" #MAPS "x" #BLOCKS, neck_takes<MAPS, BLOCKS>, neck_estimate<MAPS, BLOCKS>,         \
-            neck_packed_bytes<MAPS>, neck_pack<MAPS>, neck_launch<MAPS, BLOCKS>                              \
+            neck_packed_bytes<MAPS>, neck_pack<MAPS>, neck_no_sums, neck_launch<MAPS, BLOCKS>                \
     }
 
 static const struct convoy_bottleneck_kernel necks[] = {NECK(16, 1), NECK(16, 2), NECK(32, 1), NECK(32, 2),

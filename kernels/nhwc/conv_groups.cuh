@@ -5,7 +5,8 @@
  *
  * A tile's reduction begins with the cell of 8 channels in which its first map's group begins, because the
  * copy engine's boxes do, and has the same number of chunks in all tiles. Groups of 1, 2, 4, ... channels up
- * to a tile's maps end where tiles end, and nothing is wasted but zeros; others take up to twice the chunks. */
+ * to a tile's maps end where tiles end, and nothing is wasted but zeros; others take up to twice the chunks.
+ */
 #ifndef CONVOY_KERNELS_NHWC_CONV_GROUPS_CUH
 #define CONVOY_KERNELS_NHWC_CONV_GROUPS_CUH
 

@@ -7,11 +7,13 @@
  * sums to all, each then computes a part of the squeezed numbers and sends them to all, and a part of the
  * gates. Of many images a block makes one each. Sums are float32 in a fixed order, so the gates of an image
  * are the same in any company, if the batch has as many blocks for each image. The gates are multiplied where
- * they are read (gate.cuh).
+ * they are read (inputs.cuh). Where the kernel before has summed patches of the image (inverted_sums.cuh),
+ * each block adds all of these and reads no pixel.
  *
  * Floor: the tensor once through memory, and for few images three meetings of a cluster. Predicted: 5 us for
  * one image (pooling and two 1 x 1 convolutions, which it replaces, are three launches of 3 to 5 us),
  * memory's time for 256. Not measured yet. */
+#include "kernels/device/bulk_copy.cuh"
 #include "kernels/device/cluster.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
 #include "kernels/nhwc/nhwc_common.h"
@@ -25,6 +27,7 @@
 
 struct excite_job {
     int64_t pixels, x_pixel, y_pixel;
+    int patches; /* 0: x is summed here */
     int c, cells, squeezed, squeezed_cells, blocks;
     struct convoy_unary act[2];
     const convoy_fp16 *weights[2];
@@ -103,22 +106,39 @@ static __device__ __forceinline__ float finish(const struct excite_job &job, int
     return values[0][0];
 }
 
-/* Sums this block's pixels, and sends the sums to all blocks: a thread for a cell of every lanes-th pixel. */
-static __device__ __forceinline__ void
-sum_pixels(const struct excite_job &job, const struct excite_shared &shared, const convoy_fp16 *x, int rank)
+/* 8 sums of a patch. */
+static __device__ __forceinline__ void load_sums(const float *from, float (&values)[NHWC_CELL])
+{
+    const float4 low = reinterpret_cast<const float4 *>(from)[0],
+                 high = reinterpret_cast<const float4 *>(from)[1];
+    const float loaded[NHWC_CELL] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int e = 0; e < NHWC_CELL; e++)
+        values[e] = loaded[e];
+}
+
+/* A thread for a cell of every lanes-th pixel, or patch. Sums this block's pixels, and sends the sums to all
+ * blocks; or (SUMMED) makes means of the sums of all patches. x: of the image. */
+template <bool SUMMED>
+static __device__ __forceinline__ void sum_image(const struct excite_job &job,
+                                                 const struct excite_shared &shared, const void *x, int rank)
 {
     int together = job.cells < THREADS ? job.cells : THREADS, lanes = THREADS / together;
     int lane = (int)threadIdx.x / together, cell = (int)threadIdx.x - lane * together;
-    int64_t begin = job.pixels * rank / job.blocks, end = job.pixels * (rank + 1) / job.blocks;
+    int64_t begin = SUMMED ? 0 : job.pixels * rank / job.blocks;
+    int64_t end = SUMMED ? job.patches : job.pixels * (rank + 1) / job.blocks;
     for (int first = 0; first < job.cells; first += together) {
         float sum[NHWC_CELL] = {};
         int cells = job.cells - first < together ? job.cells - first : together;
         if (lane < lanes && cell < cells) {
-            const convoy_fp16 *from = x + (int64_t)(first + cell) * NHWC_CELL;
+            int channel = (first + cell) * NHWC_CELL;
 #pragma unroll 4
             for (int64_t p = begin + lane; p < end; p += lanes) {
                 float values[NHWC_CELL];
-                nhwc_load(from + p * job.x_pixel, values);
+                if constexpr (SUMMED)
+                    load_sums(static_cast<const float *>(x) + p * job.c + channel, values);
+                else
+                    nhwc_load(static_cast<const convoy_fp16 *>(x) + p * job.x_pixel + channel, values);
 #pragma unroll
                 for (int e = 0; e < NHWC_CELL; e++)
                     sum[e] += values[e];
@@ -132,6 +152,10 @@ sum_pixels(const struct excite_job &job, const struct excite_shared &shared, con
             float total = 0;
             for (int other = 0; other < lanes; other++)
                 total += shared.own[other * together * NHWC_CELL + i];
+            if constexpr (SUMMED) {
+                shared.means[first * NHWC_CELL + i] = total / (float)job.pixels;
+                continue;
+            }
             float *place = shared.parts + (rank * job.cells + first) * NHWC_CELL + i;
             for (int block = 0; block < job.blocks; block++)
                 convoy_cluster_store(place, block, total);
@@ -140,21 +164,10 @@ sum_pixels(const struct excite_job &job, const struct excite_shared &shared, con
     }
 }
 
-__global__ void __launch_bounds__(THREADS)
-    nhwc_excite(CONVOY_PARAMETER(struct excite_job) job, const convoy_fp16 *x, convoy_fp16 *y)
+/* Adds what all blocks sent. */
+static __device__ __forceinline__ void add_blocks(const struct excite_job &job,
+                                                  const struct excite_shared &shared)
 {
-    CONVOY_DYNAMIC_SHARED(float, memory);
-    const struct excite_shared shared(job, memory);
-    int rank = (int)blockIdx.x % job.blocks, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int64_t n = (int)blockIdx.x / job.blocks;
-    convoy_let_next_begin();
-    for (int i = job.squeezed + (int)threadIdx.x; i < job.squeezed_cells * NHWC_CELL; i += THREADS)
-        shared.squeezed[i] = 0;
-    convoy_cluster_sync(); /* all blocks have begun: they may be written to */
-    convoy_wait_for_previous();
-    sum_pixels(job, shared, x + n * job.pixels * job.x_pixel, rank);
-    convoy_cluster_sync();
-
     for (int i = (int)threadIdx.x; i < job.cells * NHWC_CELL; i += THREADS) {
         float total = 0;
         for (int block = 0; block < job.blocks; block++)
@@ -162,7 +175,61 @@ __global__ void __launch_bounds__(THREADS)
         shared.means[i] = i < job.c ? total / (float)job.pixels : 0.0f; /* what fills up a pixel is not 0 */
     }
     __syncthreads();
-    for (int row = rank + warp * job.blocks; row < job.squeezed; row += WARPS * job.blocks) {
+}
+
+/* Which rows of the layers a block has. */
+struct excite_rows {
+    int begin[2], end[2];
+
+    __device__ __forceinline__ excite_rows(const struct excite_job &job, int rank)
+    {
+        int cells = (job.cells + job.blocks - 1) / job.blocks; /* a multiple of a warp's 8 rows */
+        begin[0] = job.squeezed * rank / job.blocks;
+        end[0] = job.squeezed * (rank + 1) / job.blocks;
+        begin[1] = cells * rank * NHWC_CELL;
+        end[1] = begin[1] + cells * NHWC_CELL;
+    }
+};
+
+/* Brings weights near while the kernel before still runs, which does not write them. */
+static __device__ __forceinline__ void fetch_weights(const struct excite_job &job,
+                                                     const struct excite_rows &rows)
+{
+    constexpr int SECTOR = 32 / (int)sizeof(convoy_fp16);
+    const int64_t lengths[2] = {job.cells * NHWC_CELL, job.squeezed_cells * NHWC_CELL};
+    const int counts[2] = {job.squeezed, job.c};
+    for (int layer = 0; layer < 2; layer++) {
+        int end = rows.end[layer] < counts[layer] ? rows.end[layer] : counts[layer];
+        for (int64_t i = rows.begin[layer] * lengths[layer] + (int)threadIdx.x * SECTOR;
+             i < end * lengths[layer]; i += THREADS * SECTOR)
+            convoy_prefetch_constant(reinterpret_cast<const float *>(job.weights[layer] + i));
+    }
+}
+
+__global__ void __launch_bounds__(THREADS)
+    nhwc_excite(CONVOY_PARAMETER(struct excite_job) job, const void *x, convoy_fp16 *y)
+{
+    CONVOY_DYNAMIC_SHARED(float, memory);
+    const struct excite_shared shared(job, memory);
+    int rank = (int)blockIdx.x % job.blocks, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int64_t n = (int)blockIdx.x / job.blocks;
+    const struct excite_rows rows(job, rank);
+    convoy_let_next_begin();
+    if (job.blocks > 1) /* of many images others have brought them */
+        fetch_weights(job, rows);
+    for (int i = job.squeezed + (int)threadIdx.x; i < job.squeezed_cells * NHWC_CELL; i += THREADS)
+        shared.squeezed[i] = 0;
+    convoy_cluster_sync(); /* all blocks have begun: they may be written to */
+    convoy_wait_for_previous();
+    if (job.patches > 0) {
+        sum_image<true>(job, shared, static_cast<const float *>(x) + n * job.patches * job.c, rank);
+    } else {
+        sum_image<false>(job, shared, static_cast<const convoy_fp16 *>(x) + n * job.pixels * job.x_pixel,
+                         rank);
+        convoy_cluster_sync();
+        add_blocks(job, shared);
+    }
+    for (int row = rows.begin[0] + warp; row < rows.end[0]; row += WARPS) {
         float sum = 0;
         for (int cell = lane; cell < job.cells; cell += 32)
             sum = multiply_cell(job.weights[0] + ((int64_t)row * job.cells + cell) * NHWC_CELL,
@@ -173,10 +240,8 @@ __global__ void __launch_bounds__(THREADS)
     }
     convoy_cluster_sync();
 
-    int cells = (job.cells + job.blocks - 1) / job.blocks, first = rank * cells * NHWC_CELL;
-    int count = cells * NHWC_CELL; /* of this block; a multiple of a warp's 8 */
-    for (int i = (int)threadIdx.x / LANES; i < count; i += THREADS / LANES) {
-        int row = first + i, part = (int)threadIdx.x % LANES;
+    for (int row = rows.begin[1] + (int)threadIdx.x / LANES; row < rows.end[1]; row += THREADS / LANES) {
+        int part = (int)threadIdx.x % LANES;
         float sum = 0;
         for (int cell = part; cell < job.squeezed_cells && row < job.c; cell += LANES)
             sum = multiply_cell(job.weights[1] + ((int64_t)row * job.squeezed_cells + cell) * NHWC_CELL,
@@ -204,19 +269,20 @@ static int blocks_for(int64_t n)
 bool convoy_nhwc_excite_takes(const struct convoy_nhwc_excite *s)
 {
     return s->c <= MAX_CHANNELS && s->squeezed <= MAX_SQUEEZED &&
-           s->n * CONVOY_PORTABLE_CLUSTER <= INT32_MAX && s->act[0].kind < CONVOY_UNARY_NHWC_KINDS &&
+           s->n * CONVOY_PORTABLE_CLUSTER <= INT32_MAX && s->patches <= INT32_MAX &&
+           (s->patches == 0 || s->c % NHWC_CELL == 0) && s->act[0].kind < CONVOY_UNARY_NHWC_KINDS &&
            s->act[1].kind < CONVOY_UNARY_NHWC_KINDS && convoy_has_clusters();
 }
 
-cudaError_t convoy_launch_nhwc_excite(const struct convoy_nhwc_excite *s, const convoy_fp16 *x,
-                                      const void *weights, const float *squeeze_bias,
-                                      const float *excite_bias, convoy_fp16 *y,
+cudaError_t convoy_launch_nhwc_excite(const struct convoy_nhwc_excite *s, const void *x, const void *weights,
+                                      const float *squeeze_bias, const float *excite_bias, convoy_fp16 *y,
                                       struct convoy_overflow overflow, cudaStream_t stream)
 {
     struct excite_job job = {};
     job.pixels = s->pixels;
     job.x_pixel = s->x_pixel;
     job.y_pixel = s->y_pixel;
+    job.patches = (int)s->patches;
     job.c = (int)s->c;
     job.cells = (int)convoy_div_up(s->c, NHWC_CELL);
     job.squeezed = (int)s->squeezed;

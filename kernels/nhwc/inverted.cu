@@ -22,12 +22,14 @@
  * Pixels that two patches read are computed twice: 100 for 64 outputs of 3 x 3, 289 for stride 2, which have
  * four times as many pixels behind them.
  *
- * Where others come before the last layer (EfficientNet), the depthwise layer's results are stored instead.
+ * Where others come before the last layer (EfficientNet), the depthwise layer's results are stored instead,
+ * and their sums over a patch where squeeze and excitation wants them.
  *
  * Patches of few images are fewer than multiprocessors. Then several blocks divide the chunks of a patch, and
  * in a cluster send their sums of the last layer to each other; each finishes some of the outputs. Predicted
  * for one image of 96 x 14 x 14 with 576 channels inside: 8.5 us in place of 21. Not measured yet. */
 #include "kernels/nhwc/inverted_parts.cuh"
+#include "kernels/nhwc/inverted_sums.cuh"
 
 #include <string.h>
 
@@ -230,6 +232,8 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
                 inv_look(job, place, words);
             } else {
                 inv_look(job, place, words);
+                if (job.sums_out != nullptr)
+                    inv_keep_outputs(job, place, words);
                 char *results = middle + tile::MIDDLE_BYTES + chunk % 2 * tile::RESULT_BYTES;
 #pragma unroll
                 for (int i = 0; i < INV_CHANNELS / 16; i++)
@@ -243,6 +247,8 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
                     convoy_store_wait<1>(); /* the other place is free behind the next barrier */
                 }
                 __syncwarp();
+                if (job.sums_out != nullptr)
+                    inv_sum(job, place, results, (part.begin + chunk) * INV_CHANNELS);
             }
             if (!stays) {
                 convoy_barrier_arrive_if(lane == 0, barriers.empty + turn.slot);
@@ -302,6 +308,7 @@ static cudaError_t inv_launch_as(const struct convoy_bottleneck_shape *s,
         return error;
     job.out = operands->y;
     job.out_pixel = s->y_pixel;
+    job.sums_out = operands->sums;
     int64_t blocks = convoy_div_up(job.tiles, job.groups);
     blocks = blocks < NHWC_SMS ? blocks : NHWC_SMS;
     return convoy_launch_as(convoy_launch_form{NT > 0 ? (unsigned)job.parts : 1, true},
@@ -346,6 +353,13 @@ static bool inv_takes(const struct convoy_bottleneck_shape *s)
            (int64_t)s->n * convoy_div_up(s->oh, INV_SIDE - 1) * convoy_div_up(s->ow, INV_SIDE - 1) <=
                INT32_MAX / 64 &&
            convoy_has_wgmma() && INV_CALL(inv_describe, s, s, &job);
+}
+
+/* Of an image. */
+static int inv_patches(const struct convoy_bottleneck_shape *s)
+{
+    int side = inv_patch_side(s);
+    return s->k > 0 ? 0 : (int)(convoy_div_up(s->oh, side) * convoy_div_up(s->ow, side));
 }
 
 template <int SIDE, int STRIDE, int NT> static int inv_maps(void)
@@ -431,5 +445,5 @@ static void inv_pack(const struct convoy_bottleneck_shape *s,
     }
 }
 
-const struct convoy_bottleneck_kernel convoy_nhwc_inverted = {"nhwc_inverted",  inv_takes, inv_estimate,
-                                                              inv_packed_bytes, inv_pack,  inv_launch};
+const struct convoy_bottleneck_kernel convoy_nhwc_inverted = {
+    "nhwc_inverted", inv_takes, inv_estimate, inv_packed_bytes, inv_pack, inv_patches, inv_launch};

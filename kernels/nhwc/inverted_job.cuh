@@ -76,6 +76,7 @@ struct inv_job {
     int parts;         /* blocks that divide the chunks of a patch: each makes one patch then */
     convoy_fp16 *out;  /* y, where these add their sums */
     int64_t out_pixel; /* numbers from pixel to pixel */
+    float *sums_out;   /* over the outputs of each patch (inverted_sums.cuh); NULL: none */
     bool looks[2];     /* can a layer's results be what fp16 does not hold? Then the kernel looks for it */
     int groups, own;   /* warpgroups; where their own places begin, behind each x */
     int tables,
@@ -166,6 +167,12 @@ template <typename TILE> static bool inv_place_most(struct inv_job *job)
     return false;
 }
 
+/* Outputs of a patch's side. */
+static int inv_patch_side(const struct convoy_bottleneck_shape *s)
+{
+    return neck_least(neck_side(s->oh), neck_side(s->ow));
+}
+
 /* Everything that does not depend on operands. False: shared memory does not suffice. */
 template <int SIDE, int STRIDE, int NT>
 static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job *job)
@@ -178,7 +185,7 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     job->ow = s->ow;
     job->mid = s->mid;
     job->k = s->k;
-    job->side = neck_least(neck_side(s->oh), neck_side(s->ow));
+    job->side = inv_patch_side(s);
     job->down = (int)convoy_div_up(s->oh, job->side);
     job->across = (int)convoy_div_up(s->ow, job->side);
     job->tiles = s->n * job->down * job->across;

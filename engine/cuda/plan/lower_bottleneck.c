@@ -120,6 +120,23 @@ static int keep_input(struct convoy_cuda_lowering *l, const struct convoy_cuda_b
     return 0;
 }
 
+/* Sums of the output, where squeeze and excitation takes its means from them. */
+static int want_sums(struct convoy_cuda_lowering *l, int output, struct convoy_cuda_bottleneck_step *own)
+{
+    int patches = own->kernel->patches(&own->shape);
+    int reader = patches > 0 ? convoy_cuda_excite_of_means(l, output) : -1;
+    if (reader < 0)
+        return 0;
+    size_t bytes = (size_t)own->shape.n * (size_t)patches * (size_t)own->shape.mid * sizeof(float);
+    int buffer = convoy_cuda_buffer_until(l, bytes, reader);
+    if (buffer < 0)
+        return buffer;
+    own->sums.where = CONVOY_CUDA_WORKSPACE;
+    own->sums.offset = CONVOY_CUDA_BUFFER(buffer);
+    l->sums_of[output] = (struct convoy_cuda_sums){.patches = patches, .buffer = buffer, .group = l->group};
+    return 0;
+}
+
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done)
 {
@@ -145,6 +162,8 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
     for (int i = 0; i < convoy_bottleneck_layers(&own.shape) && code == 0; i++)
         if (own.shape.bias[i])
             code = convoy_cuda_reads(l, node_of(l, bottleneck, i)->inputs[2], &own.bias[i]);
+    if (code == 0)
+        code = want_sums(l, group->output, &own);
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_BOTTLENECK, &step);
     if (code)

@@ -1,6 +1,7 @@
 /* Squeeze and excitation: the mean of each channel over an image, a convolution of 1 x 1 to few channels and
- * one back to a gate for each are one step (convoy_launch_nhwc_excite()). What multiplies by the gates is a
- * matter of lower_inputs.c. */
+ * one back to a gate for each are one step (convoy_launch_nhwc_excite()). Where the kernel that writes the
+ * images also sums patches of them, the step reads these sums alone. What multiplies by the gates is a matter
+ * of lower_inputs.c. */
 #include "engine/base/hash.h"
 #include "engine/cuda/plan/lower_internal.h"
 
@@ -88,6 +89,23 @@ static enum layer excite_of(const struct convoy_cuda_lowering *l, struct excite 
     return LAYERS;
 }
 
+int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor)
+{
+    struct excite excite;
+    if (runs_by_layers())
+        return -1;
+    for (int mean = l->group + 1; mean < l->source->groups->count; mean++) {
+        int group = mean;
+        if (node_of(l, mean)->op != CONVOY_OP_POOL || node_of(l, mean)->inputs[0] != tensor)
+            continue;
+        for (int layer = SQUEEZE; layer < LAYERS && group >= 0; layer++)
+            group = convoy_cuda_reader_of(l, group_of(l, group)->output);
+        if (find(l, group, &excite) && excite.groups[MEAN] == mean)
+            return group;
+    }
+    return -1;
+}
+
 struct packing {
     const struct convoy_nhwc_excite *shape;
     const float *squeeze, *excite;
@@ -132,7 +150,12 @@ static int add_step(struct convoy_cuda_lowering *l, const struct excite *excite)
     struct convoy_nhwc_excite shape = excite->shape;
     struct convoy_cuda_place x = {0}, y = {0}, weights = {.where = CONVOY_CUDA_CONSTANT}, bias[2] = {{0}};
     struct convoy_cuda_step *step;
-    int code = convoy_cuda_reads_nhwc(l, node_of(l, excite->groups[MEAN])->inputs[0], &x, &shape.x_pixel);
+    int input = node_of(l, excite->groups[MEAN])->inputs[0];
+    int code = convoy_cuda_reads_nhwc(l, input, &x, &shape.x_pixel);
+    if (l->sums_of[input].patches > 0) {
+        shape.patches = l->sums_of[input].patches;
+        x.offset = CONVOY_CUDA_BUFFER(l->sums_of[input].buffer);
+    }
     if (code == 0)
         code = convoy_cuda_writes_nhwc(l, group_of(l, l->group)->output, &y, &shape.y_pixel);
     if (code == 0)
@@ -163,8 +186,13 @@ int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done)
     *done = true;
     if (layer == EXCITE)
         return add_step(l, &excite);
-    int code = layer == MEAN ? convoy_cuda_want_in_order(l, l->node->inputs[0]) : 0;
-    if (code == 0 && layer == MEAN)
-        convoy_cuda_keep_until(l, l->node->inputs[0], excite.groups[EXCITE]);
-    return code ? code : convoy_cuda_cover(l, excite.groups[EXCITE]);
+    if (layer == SQUEEZE)
+        return convoy_cuda_cover(l, excite.groups[EXCITE]);
+    if (l->sums_of[l->node->inputs[0]].patches > 0)
+        return convoy_cuda_cover(l, l->sums_of[l->node->inputs[0]].group);
+    int code = convoy_cuda_want_in_order(l, l->node->inputs[0]);
+    if (code)
+        return code;
+    convoy_cuda_keep_until(l, l->node->inputs[0], excite.groups[EXCITE]);
+    return convoy_cuda_cover(l, excite.groups[EXCITE]);
 }

@@ -37,6 +37,14 @@ struct convoy_cuda_changed {
     int gates, scale, shift; /* tensors, as far as input wants them */
 };
 
+/* Sums of a tensor's images over patches, float32, patches x channels of each image: the kernel that writes
+ * the tensor writes these, too. */
+struct convoy_cuda_sums {
+    int patches; /* 0: there are none */
+    int buffer;
+    int group; /* whose step writes them */
+};
+
 /* Rows of a tensor that is there as a whole, for groups that compute these alone (picks.h). */
 struct convoy_cuda_picked {
     int tensor;
@@ -61,6 +69,7 @@ struct convoy_cuda_lowering {
     bool nhwc;                              /* layers are lowered to that layout where they can */
     struct convoy_cuda_part *part_of;       /* for each tensor */
     struct convoy_cuda_changed *changed_of; /* for each tensor */
+    struct convoy_cuda_sums *sums_of;       /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -85,7 +94,7 @@ int convoy_cuda_reader_of(const struct convoy_cuda_lowering *l, int tensor);
 
 /* The buffer of a tensor in 16 bits stays until the group is lowered. */
 void convoy_cuda_keep_until(struct convoy_cuda_lowering *l, int tensor, int group);
-/* Notes that the group that is being lowered has no step, because that of a later one computes it, too. */
+/* Notes that the group that is being lowered has no step, because that of another one computes it, too. */
 int convoy_cuda_cover(struct convoy_cuda_lowering *l, int by);
 
 /* Is the group a convolution of images, without a dilation, padded by half its side, and nothing more but a

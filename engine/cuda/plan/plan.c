@@ -64,6 +64,8 @@ int convoy_cuda_step_places(struct convoy_cuda_step *step,
         places[count++] = &step->conv.scratch;
     else if (step->kind == CONVOY_CUDA_GEMM)
         places[count++] = &step->gemm.scratch;
+    else if (step->kind == CONVOY_CUDA_BOTTLENECK)
+        places[count++] = &step->bottleneck.sums;
     *writes = count;
     places[count++] = &step->x;
     switch (step->kind) {
@@ -159,6 +161,7 @@ static cudaError_t launch_bottleneck(const struct convoy_cuda_step *step,
     struct convoy_bottleneck_operands operands = {.x = (const void *)read_at(&step->x, memory->workspace),
                                                   .weights = read_at(&own->weights, memory->workspace),
                                                   .y = (void *)write_at(&step->y, memory->workspace),
+                                                  .sums = write_at(&own->sums, memory->workspace),
                                                   .overflow = memory->overflow};
     for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++) {
         operands.bias[layer] = read_at(&own->bias[layer], memory->workspace);

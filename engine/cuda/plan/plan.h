@@ -85,6 +85,7 @@ struct convoy_cuda_bottleneck_step {
     const struct convoy_bottleneck_kernel *kernel;
     int groups[CONVOY_BOTTLENECK_LAYERS]; /* of the layers that it has; the last one is the step's */
     struct convoy_cuda_place weights, bias[CONVOY_BOTTLENECK_LAYERS];
+    struct convoy_cuda_place sums; /* NOTHING: they are not wanted */
 };
 
 #define CONVOY_CUDA_LANES 4 /* of a graph, at most */
@@ -181,7 +182,7 @@ struct convoy_cuda_bottleneck {
     const struct convoy_bottleneck_kernel *kernel; /* NULL: layer by layer */
 };
 
-/* A group without a step, computed by that of a later one. Those of bottlenecks are not among them. */
+/* A group without a step, computed by that of another one. Those of bottlenecks are not among them. */
 struct convoy_cuda_covered {
     int group, by;
 };
@@ -210,7 +211,7 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
 /* Notes a bottleneck. 0 or -ENOMEM. */
 int convoy_cuda_plan_note(struct convoy_cuda_plan *plan, const struct convoy_cuda_bottleneck *bottleneck);
 
-/* Notes that a group is computed with a later one. 0 or -ENOMEM. */
+/* Notes that a group is computed with another one. 0 or -ENOMEM. */
 int convoy_cuda_plan_cover(struct convoy_cuda_plan *plan, int group, int by);
 
 /* What a stream's steps work in. */
@@ -237,7 +238,7 @@ bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *con
 /* Returns the name of a step in profiles: "per_layer:5x5x8", "pool". Static text. */
 const char *convoy_cuda_step_name(const struct convoy_cuda_step *step);
 
-/* Returns the name of the kernel that computes a group together with a later one, whose step it is; NULL:
+/* Returns the name of the kernel that computes a group together with another one, whose step it is; NULL:
  * none. */
 const char *convoy_cuda_plan_covers(const struct convoy_cuda_plan *plan, int group);
 

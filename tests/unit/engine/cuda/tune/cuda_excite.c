@@ -1,5 +1,5 @@
-/* Which squeeze and excitation the CUDA backend makes gates of in one launch, and which convolutions multiply
- * by them. On the emulated device. */
+/* Which squeeze and excitation the CUDA backend makes gates of in one launch, which convolutions multiply by
+ * them, and which means come of sums that an inverted residual leaves. On the emulated device. */
 #include "tests/unit/engine/cuda/tune/cuda_times.h"
 
 #define GATES "nhwc_excite"
@@ -149,4 +149,50 @@ Test(cuda_excite, tuned)
     cr_expect_not_null(
         strstr(text, "x72x10x12 w16x1x1 g1 s1,1 d1,1 p0,0 y10x12 b1 r1 a0 m1 u0 f2 nhwc gated"), "%s", text);
     free(text);
+}
+
+/* The first two layers of an inverted residual, and gates of what they make, or of what one of them reads. */
+static struct convoy_graph *inverted_network(enum form form)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    struct convoy_conv depthwise = CONV3;
+    depthwise.groups = 72;
+    int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    int wide = add_act(graph, add_conv(graph, x, 72, 1, 1, CONV1, true), CONVOY_RELU, 0, 0);
+    wide = add_act(graph, add_conv(graph, wide, 72, 3, 3, depthwise, true), CONVOY_RELU, 0, 0);
+    int y = add_binary(graph, wide, squeeze(graph, &wide, 72, form), CONVOY_MUL);
+    if (form == OTHER_COUNT) /* gates of gates, which are no sums of an inverted residual */
+        y = add_binary(graph, y, squeeze(graph, &y, 72, PLAIN), CONVOY_MUL);
+    y = add_act(graph, add_conv(graph, add_conv(graph, y, 16, 1, 1, CONV1, true), 24, 3, 3, CONV3, true),
+                CONVOY_RELU, 0, 0);
+    add_output(graph, add_conv(graph, y, 5, 1, 1, CONV1, true));
+    return graph;
+}
+
+/* How many layers the kernel of the inverted residual also computes. */
+static void visit_inverted(enum form form, int inside)
+{
+    random_state = 1;
+    struct convoy_graph *graph = inverted_network(form);
+    struct convoy_net_info info;
+    setenv("CONVOY_BOTTLENECK", "nhwc_inverted", 1);
+    open_tuning(CONVOY_TUNING_OFF, NULL);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+    cr_expect_eq(count_layers(&info, "nhwc_inverted", false), 1, "form %d", (int)form);
+    cr_expect_eq(count_layers(&info, "nhwc_inverted", true), inside, "form %d", (int)form);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    unload_all(net, graph);
+    close_backend();
+}
+
+Test(cuda_excite, means_of_sums)
+{
+    visit_inverted(PLAIN, 2); /* the first layer and the mean */
+    visit_inverted(OTHER_COUNT, 2);
+    visit_inverted(LARGEST, 1);
+    visit_inverted(SMALLER, 1);
+    visit_inverted(ONE_LAYER, 1);
+    setenv("CONVOY_EXCITE", "layers", 1);
+    visit_inverted(PLAIN, 1);
 }
