@@ -15,6 +15,16 @@ template <int NT, int DEPTH, int STAGES> struct nhwc_split_tile {
     static constexpr int THREADS = 2 * CONVOY_WARPGROUP;
 };
 
+/* All threads of all blocks that divide a tile. Of one block the barrier is its own: a cluster's would do,
+ * but racecheck knows nothing of that in a launch without clusters, behind barriers of a warpgroup. */
+static __device__ __forceinline__ void nhwc_split_sync(int splits)
+{
+    if (splits > 1)
+        convoy_cluster_sync();
+    else
+        __syncthreads();
+}
+
 /* Sends this block's sums to the blocks that finish their rows: there lies, block after block, a part of M /
  * splits rows of N. */
 template <int NT>
@@ -116,7 +126,7 @@ static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
     if (threadIdx.x == 0)
         barriers.make();
     __syncthreads();
-    convoy_cluster_sync(); /* all blocks have begun: they may be written to later */
+    nhwc_split_sync(splits); /* all blocks have begun: they may be written to later */
     if (group == 1) {
         if (threadIdx.x == CONVOY_WARPGROUP)
             nhwc_fill_part<tile, barriers_of, DEPTH, STAGES>(job, shared, barriers, first, column, begin,
@@ -154,7 +164,7 @@ static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
         nhwc_send<NT>(sums, splits, rank, (int)threadIdx.x / 32 * 16 + lane / 4, lane, sum);
     }
     convoy_wait_for_previous(); /* every thread stores, and reads the residual */
-    convoy_cluster_sync();
+    nhwc_split_sync(splits);
     nhwc_finish<NT, tile::THREADS>(job, sums, splits, rank, first, column);
 }
 
