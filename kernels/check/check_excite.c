@@ -14,7 +14,7 @@
 
 static const int channels[] = {1, 8, 12, 16, 40, 64, 65, 136, 200, 576, 1160, 4096};
 static const int squeezed[] = {1, 4, 8, 10, 16, 33, 48, 129};
-static const int images[] = {1, 1, 2, 3, 5, 9};
+static const int images[] = {1, 1, 2, 3, 5, 9, 40, 141};
 
 struct problem {
     struct convoy_nhwc_excite shape;
@@ -102,8 +102,9 @@ static void make(struct convoy_check *check, struct problem *problem)
     s->n = CONVOY_CHECK_PICK(check, images);
     s->c = CONVOY_CHECK_PICK(check, channels);
     s->squeezed = CONVOY_CHECK_PICK(check, squeezed);
-    s->pixels = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 70)
-                                                  : convoy_check_between(check, 200, 400);
+    s->pixels = s->n > 9                            ? convoy_check_between(check, 1, 4)
+                : convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 70)
+                                                    : convoy_check_between(check, 200, 400);
     s->patches = s->c % 8 == 0 ? convoy_check_between(check, 0, 1) * convoy_check_between(check, 1, 60) : 0;
     s->x_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
     s->y_pixel = convoy_nhwc_channels(s->c) + 8 * convoy_check_between(check, 0, 2);
