@@ -27,7 +27,8 @@
  *
  * Patches of few images are fewer than multiprocessors. Then several blocks divide the chunks of a patch, and
  * in a cluster send their sums of the last layer to each other; each finishes some of the outputs. Predicted
- * for one image of 96 x 14 x 14 with 576 channels inside: 8.5 us in place of 21. Not measured yet. */
+ * for one image of 96 x 14 x 14 with 576 channels inside: 8.5 us in place of 21. On an H200 80 x 14 x 14 with
+ * 184 inside takes 8 (the 96 were not measured). */
 #include "kernels/nhwc/inverted_parts.cuh"
 #include "kernels/nhwc/inverted_sums.cuh"
 

@@ -1,6 +1,9 @@
 /* Sums over the outputs of a patch of inverted.cu, for each channel: what squeeze and excitation takes its
  * means from (excite.cu), which then does not read the depthwise layer's results. They are sums of the
- * rounded results. */
+ * rounded results.
+ *
+ * Predicted to cost 2 % of inverted.cu's time. On an H200 with 256 images it is 3 to 10 %, less than what
+ * excite.cu gains: efficientnet_b0 4.76 -> 4.67 ms, mobilenet_v3_large 2.41 -> 2.33. */
 #ifndef CONVOY_KERNELS_NHWC_INVERTED_SUMS_CUH
 #define CONVOY_KERNELS_NHWC_INVERTED_SUMS_CUH
 
