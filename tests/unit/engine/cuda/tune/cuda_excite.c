@@ -160,11 +160,16 @@ static struct convoy_graph *inverted_network(enum form form)
     int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
     int wide = add_act(graph, add_conv(graph, x, 72, 1, 1, CONV1, true), CONVOY_RELU, 0, 0);
     wide = add_act(graph, add_conv(graph, wide, 72, 3, 3, depthwise, true), CONVOY_RELU, 0, 0);
+    /* Small, and written before the sums are read, in whose place it would fit. */
+    struct convoy_pool plane = {
+        .kind = CONVOY_POOL_MAX, .window = {10, 12}, .stride = {1, 1}, .dilation = {1, 1}};
+    int beside = add_conv(graph, add_pool(graph, x, plane, false), 24, 1, 1, CONV1, true);
     int y = add_binary(graph, wide, squeeze(graph, &wide, 72, form), CONVOY_MUL);
     if (form == OTHER_COUNT) /* gates of gates, which are no sums of an inverted residual */
         y = add_binary(graph, y, squeeze(graph, &y, 72, PLAIN), CONVOY_MUL);
     y = add_act(graph, add_conv(graph, add_conv(graph, y, 16, 1, 1, CONV1, true), 24, 3, 3, CONV3, true),
                 CONVOY_RELU, 0, 0);
+    y = add_binary(graph, y, beside, CONVOY_ADD);
     add_output(graph, add_conv(graph, y, 5, 1, 1, CONV1, true));
     return graph;
 }
