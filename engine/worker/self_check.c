@@ -57,13 +57,14 @@ void convoy_worker_check_loaded(struct convoy_worker *worker, uint32_t model, cJ
     struct convoy_worker_checks *checks = &worker->checks;
     struct convoy_worker_known *known = &worker->nets[model].known;
     struct convoy_canary again;
-    uint64_t first_run_us = 0, ignored;
+    uint64_t first_run_us = 0, row_us;
     known->there = run(worker, model, &known->first, &first_run_us);
     cJSON_AddNumberToObject(described, "first_run_us", (double)first_run_us);
     if (!known->there)
         return;
     convoy_worker_canary_describe(&known->first, described);
-    if (run(worker, model, &again, &ignored)) {
+    if (run(worker, model, &again, &row_us)) {
+        cJSON_AddNumberToObject(described, "row_us", (double)row_us);
         expect_near(worker, model, &again);
         known->exact = again.hash == known->first.hash;
         if (!known->exact)

@@ -191,8 +191,8 @@ void convoy_worker_collect_all(struct convoy_worker *worker);
 /* period_us: of rest between two rounds of checks; 0: none. */
 void convoy_worker_check_init(struct convoy_worker *worker, uint64_t period_us);
 /* The model was loaded: takes its known answer. The first run costs more than later ones (code is loaded,
- * memory is touched), and no request pays for that. Adds "first_run_us" and "canary" to the message "loaded".
- */
+ * memory is touched), and no request pays for that. Adds "first_run_us", "row_us" (of the second run) and
+ * "canary" to the message "loaded". */
 void convoy_worker_check_loaded(struct convoy_worker *worker, uint32_t model, cJSON *described);
 /* Networks for which changed() was called compute with other kernels: compares their answers with the first
  * ones within a bound. */

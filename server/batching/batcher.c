@@ -200,6 +200,26 @@ void convoy_queue_add(struct model_queue *queue, enum convoy_priority priority, 
     convoy_metrics_queue_add(queue->metrics, images);
 }
 
+void convoy_queue_publish(struct model_queue *queue)
+{
+    atomic_store_explicit(&queue->admission.image_us, convoy_service_time_image_us(&queue->service),
+                          memory_order_relaxed);
+    atomic_store_explicit(&queue->admission.company, convoy_service_time_company(&queue->service),
+                          memory_order_relaxed);
+}
+
+void convoy_worker_slots_row(struct convoy_worker_slots *worker, const struct convoy_model_record *model,
+                             uint64_t us)
+{
+    struct convoy_batcher *batcher = worker->batcher;
+    pthread_mutex_lock(&batcher->lock);
+    struct model_queue *queue = queue_of(batcher, model);
+    /* As if all devices had the model: if they do not, admission takes more. */
+    convoy_service_time_guess(&queue->service, (double)us / batcher->worker_count);
+    convoy_queue_publish(queue);
+    convoy_batcher_unlock(batcher);
+}
+
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                          enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us)
 {

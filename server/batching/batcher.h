@@ -270,6 +270,10 @@ uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker);
  * is no estimate. */
 void convoy_worker_slots_first_run(struct convoy_worker_slots *worker,
                                    const struct convoy_model_record *model, uint64_t us);
+/* One row took so long when all that a first run does was done: admission's guess until batches have ended
+ * (service_time.h). us: 0 is no guess. */
+void convoy_worker_slots_row(struct convoy_worker_slots *worker, const struct convoy_model_record *model,
+                             uint64_t us);
 
 /* How long the slots in flight have been without progress. A completion is progress, and so is what the
  * worker reports while it computes (convoy_channel_progress()): a slot that takes long is no hang. */

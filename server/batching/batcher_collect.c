@@ -105,15 +105,6 @@ static void answer_item(struct convoy_worker_slots *worker, struct worker_slot *
         copy_layers(item, &worker->layers[item->model->number], report);
 }
 
-/* For admission, which reads it without the lock. */
-static void publish_estimate(struct model_queue *queue)
-{
-    atomic_store_explicit(&queue->admission.image_us, convoy_service_time_image_us(&queue->service),
-                          memory_order_relaxed);
-    atomic_store_explicit(&queue->admission.company, convoy_service_time_company(&queue->service),
-                          memory_order_relaxed);
-}
-
 /* Whether the device could not decode the file of a row that ran. index: from the range's first row on. */
 static bool is_undecoded(const struct worker_slot *slot, const struct convoy_slot_report *report,
                          uint32_t index)
@@ -208,7 +199,7 @@ static void finish_range(struct convoy_worker_slots *worker, const struct comple
         uint64_t since_us = worker->progress_us > slot->left_us ? worker->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
-        publish_estimate(queue);
+        convoy_queue_publish(queue);
         convoy_image_cost_ran(&worker->costs[slot->model->number], range.rows, now - since_us, now);
         convoy_image_cost_ran(&queue->cost, range.rows, now - since_us, now);
     }

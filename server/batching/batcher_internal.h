@@ -115,7 +115,7 @@ struct admission_state {
     _Atomic uint32_t running; /* rows in flight */
     _Atomic uint32_t max_queue;
     atomic_bool ready, gone;
-    _Atomic double image_us, company; /* the estimate's (service_time.h), as of the last batch */
+    _Atomic double image_us, company; /* the estimate's (service_time.h), as convoy_queue_publish() left it */
 };
 
 /* Work of a thread under the lock, on its stack. */
@@ -350,5 +350,7 @@ void convoy_stall_completed(struct convoy_worker_slots *worker, uint64_t now_us)
 void convoy_slot_release(struct convoy_worker_slots *worker, struct worker_slot *slot);
 /* So many images of that priority more, or fewer, are queued. */
 void convoy_queue_add(struct model_queue *queue, enum convoy_priority priority, int64_t images);
+/* Shows admission, which reads it without the lock, the estimate as it is now. */
+void convoy_queue_publish(struct model_queue *queue);
 
 #endif

@@ -3,9 +3,20 @@
 #define MEMORY_US    1e6         /* older time counts for less than half */
 #define LEAST_FACTOR (7.0 / 8.0) /* for batches that take so long that few fit into MEMORY_US */
 
-double convoy_service_time_image_us(const struct convoy_service_time *service)
+static double learnt_us(const struct convoy_service_time *service)
 {
     return service->images > 0 ? service->busy_us / service->images : 0;
+}
+
+double convoy_service_time_image_us(const struct convoy_service_time *service)
+{
+    return service->images > 0 ? learnt_us(service) : service->guess_us;
+}
+
+void convoy_service_time_guess(struct convoy_service_time *service, double image_us)
+{
+    if (image_us > 0 && (service->guess_us == 0 || image_us < service->guess_us))
+        service->guess_us = image_us;
 }
 
 void convoy_service_time_finished(struct convoy_service_time *service, uint64_t now_us, uint32_t images,
@@ -20,9 +31,11 @@ void convoy_service_time_finished(struct convoy_service_time *service, uint64_t 
         service->busy_us = service->busy_us * factor + busy_us;
         service->images = service->images * factor + images;
         service->batches = service->batches * factor + 1;
-    } else if (convoy_service_time_image_us(service) > ceiling_us) {
+    } else if (learnt_us(service) > ceiling_us) {
         service->busy_us = service->images * ceiling_us;
     }
+    if (!waiting)
+        service->guess_us = 0;
     service->since_us = waiting ? now_us : 0;
 }
 
@@ -33,7 +46,7 @@ void convoy_service_time_interrupted(struct convoy_service_time *service)
 
 uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images)
 {
-    return (uint64_t)((double)images * convoy_service_time_image_us(service));
+    return (uint64_t)((double)images * learnt_us(service));
 }
 
 double convoy_service_time_company(const struct convoy_service_time *service)

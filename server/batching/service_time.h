@@ -6,6 +6,10 @@
  * second, and at least some ten batches. While no images wait, all that is learnt is that an image costs no
  * more than its batch took, so that an old mean does not refuse requests that could be served.
  *
+ * Until two batches have ended so, a guess stands in for the mean: what a row took when the model was loaded.
+ * It is too much where batches are cheaper by the image, so the first batch that ends with nothing waiting
+ * behind it ends it.
+ *
  * Plain data and arithmetic; the batcher's lock guards it. All zero: nothing is known. */
 #ifndef CONVOY_SERVER_SERVICE_TIME_H
 #define CONVOY_SERVER_SERVICE_TIME_H
@@ -16,6 +20,7 @@
 struct convoy_service_time {
     double busy_us, images, batches; /* sums, older ones counting for less */
     uint64_t since_us;               /* the last batch's end, if images waited then; else 0 */
+    double guess_us;                 /* of an image, while images is 0; 0: none */
 };
 
 /* A batch of images finished at now_us, ran_us after the worker was given it. waiting: other images of the
@@ -27,10 +32,14 @@ void convoy_service_time_finished(struct convoy_service_time *service, uint64_t 
  */
 void convoy_service_time_interrupted(struct convoy_service_time *service);
 
-/* How long the device needs for `images` images, in microseconds; 0 while nothing is known. */
+/* An image is guessed to cost image_us, or what was guessed before if that is less. 0: no guess. */
+void convoy_service_time_guess(struct convoy_service_time *service, double image_us);
+
+/* How long the device needs for `images` images, in microseconds; 0 while nothing is known, but a guess. */
 uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images);
 
-/* What an image costs, in microseconds, and how many images a batch has; both 0 while nothing is known. */
+/* What an image costs, in microseconds, or is guessed to, and how many images a batch has; 0 while nothing is
+ * known. */
 double convoy_service_time_image_us(const struct convoy_service_time *service);
 double convoy_service_time_company(const struct convoy_service_time *service);
 

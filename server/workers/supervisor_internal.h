@@ -26,7 +26,7 @@ enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSE
 struct kept_answer {
     bool loaded;
     bool takes_files; /* its rows may be JPEG files */
-    uint64_t first_run_us;
+    uint64_t first_run_us, row_us;
     struct convoy_model_shape shape;
     struct convoy_layer_name *layers; /* until the batcher takes them */
 };

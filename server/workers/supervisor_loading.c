@@ -152,6 +152,7 @@ static void serve(struct device_worker *worker, struct convoy_model_record *mode
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
     convoy_files_count_takers(supervisor, model);
     convoy_worker_slots_first_run(worker->slots, model, kept->first_run_us);
+    convoy_worker_slots_row(worker->slots, model, kept->row_us);
     convoy_worker_slots_model(worker->slots, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* owned by the batcher now */
     if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
@@ -423,6 +424,7 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
         convoy_quarantine_clear(worker, message->model);
         kept->shape = message->loaded.shape;
         kept->first_run_us = message->loaded.first_run_us;
+        kept->row_us = message->loaded.row_us;
         kept->takes_files = message->loaded.takes_files;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;

@@ -249,6 +249,8 @@ static int read_loaded(const cJSON *json, struct convoy_worker_message *message,
     int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
     if (code == 0 && cJSON_HasObjectItem(json, "first_run_us"))
         code = whole(json, "first_run_us", 0, 1e12, &message->loaded.first_run_us, error);
+    if (code == 0 && cJSON_HasObjectItem(json, "row_us"))
+        code = whole(json, "row_us", 0, 1e12, &message->loaded.row_us, error);
     if (code == 0)
         code = read_canary(json, message, error);
     return code != 0 ? code : read_layers(json, message, error);

@@ -61,7 +61,7 @@ struct convoy_worker_message {
     struct {
         struct convoy_model_shape shape; /* of TUNED only layer_count; of MEASURED nothing else is set */
         uint64_t weight_bytes;
-        uint64_t first_run_us;            /* of LOADED: how long one row took; 0: unknown */
+        uint64_t first_run_us, row_us;    /* of LOADED: how long one row took, and another one; 0: unknown */
         struct convoy_layer_name *layers; /* shape.layer_count of them, owned by the message */
         bool takes_files;                 /* the model's rows may be JPEG files */
         uint64_t files;                   /* of LOADED: a number of the files that were read; 0: unknown */

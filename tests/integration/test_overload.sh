@@ -18,8 +18,7 @@ export CONVOY_TEST_FAULT=pace:$((1000000 / capacity))
 load() { "$python" tests/tools/load.py "$url" --rate $((4 * capacity)) --connections $connections --renew 5 --json "$@"; }
 holds() { [ "$(json "$work/load" "$1")" = True ] || fail "not so: $1: $(cat "$work/load")"; }
 queue_is_empty() { [ "$(sample 'convoyd_queue_images{model="cifar10-convnet"}')" = 0 ]; }
-# What an image costs is known afterwards. Before, all that max_queue allows are accepted: a worker that is slow at first has more
-# than it can answer.
+# What an image costs is known afterwards. Before, it is guessed, so long as images wait behind each batch.
 learn() {
   load --seconds 1 >"$work/load" || fail "$(cat "$work/load")"
   until_true 10 queue_is_empty || fail "images are left in the queue"
@@ -51,6 +50,21 @@ if [[ $build != *san* ]]; then # a sanitizer keeps what was freed
 fi
 queue_is_empty || fail "images are left in the queue"
 expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
+stop
+
+echo "Before the first batch has ended images are refused by what one took at loading: a worker that is slow at first has no more"
+echo "than it can answer."
+configure 'default_model="cifar10-convnet"' 'timeout_ms=2000'
+start --backend null --config "$work/config.json"
+refused() { sample 'convoyd_requests_total{model="cifar10-convnet",route="/classify",status="503"}'; }
+any_refused() { [ "$(refused)" -gt 0 ] 2>/dev/null; }
+stand_still "$(workers)"
+load --seconds 6 >"$work/load" &
+loading=$!
+until_true 4 any_refused || fail "the worker stands still, and nothing is refused"
+kill -CONT "$(workers)"
+wait "$loading" || fail "$(cat "$work/load")"
+holds "set(d['statuses']) == {'200', '503'} and d['statuses']['200'] > 10 * d['expired']"
 stop
 
 echo "The queue's bound refuses as well."

@@ -47,6 +47,25 @@ static int admit_for(uint64_t us, uint64_t *wait_us)
                                 wait_us);
 }
 
+Test(batcher_overload, before_a_batch_has_ended_what_a_row_took_at_loading_counts)
+{
+    uint64_t wait_us;
+    begin(3, 1, 1000000);
+    convoy_worker_slots_row(p.worker_slots, &p.models[0], 2000);
+    cr_assert_eq(admit_for(1000, &wait_us), 0, "nothing waits");
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
+    submit(16);
+    cr_assert_eq(admit_for(4000, &wait_us), -ETIME, "two of 2 ms, of 3 ms that may be spent");
+    cr_assert_eq(wait_us, 4000);
+    cr_assert_eq(admit_for(100000, &wait_us), 0);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 500, CONVOY_PRIORITY_NORMAL,
+                                      convoy_now_us() + 1000, &wait_us),
+                 0, "of another model nothing is known");
+    convoy_batcher_cancel(p.batcher, &p.models[1], 500, CONVOY_PRIORITY_NORMAL);
+    end();
+}
+
 Test(batcher_overload, an_image_whose_deadline_would_pass_in_the_queue_is_refused)
 {
     uint64_t wait_us;

@@ -34,6 +34,29 @@ Test(service_time, of_what_never_ran_nothing_is_known)
     cr_assert_eq(wait_us(&service, 1000000), 0, "a lone batch says nothing of many");
 }
 
+Test(service_time, until_two_batches_have_ended_the_least_guess_counts)
+{
+    struct convoy_service_time service = {0};
+    convoy_service_time_guess(&service, 0);
+    cr_assert_eq(wait_us(&service, 100), 0, "0 is no guess");
+    convoy_service_time_guess(&service, 3000);
+    convoy_service_time_guess(&service, 5000);
+    cr_assert_eq(wait_us(&service, 100), 300000);
+    cr_assert_eq(convoy_service_time_run_us(&service, 100), 0, "a guess gives up no slot");
+    convoy_service_time_finished(&service, 1000000, 4, 900000, true);
+    cr_assert_eq(wait_us(&service, 100), 300000, "the first batch says nothing yet");
+    convoy_service_time_finished(&service, 1004000, 4, 8000, true);
+    assert_about(wait_us(&service, 96), 100000);
+}
+
+Test(service_time, a_batch_with_nothing_behind_it_ends_the_guess)
+{
+    struct convoy_service_time service = {0};
+    convoy_service_time_guess(&service, 3000);
+    convoy_service_time_finished(&service, 1000000, 1, 3000, false);
+    cr_assert_eq(wait_us(&service, 100), 0);
+}
+
 Test(service_time, while_images_wait_the_time_between_ends_counts)
 {
     struct convoy_service_time service = {0};

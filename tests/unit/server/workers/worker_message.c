@@ -130,6 +130,28 @@ Test(worker_message, refuses_a_canary_that_is_none)
     cr_assert_eq(read_canary(many), -EPROTO);
 }
 
+static int read_time(const char *name, const char *us)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "{\"type\":\"loaded\",\"model\":1,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"elements\":1}],\"%s\":%s}",
+             name, us);
+    return read_message(text);
+}
+
+Test(worker_message, refuses_times_of_a_row_that_are_none)
+{
+    static const char *const names[] = {"first_run_us", "row_us"};
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(read_time(names[i], "0"), 0, "%s", error.message);
+        cr_assert_eq(read_time(names[i], "1000000000000"), 0, "%s", error.message);
+        cr_assert_eq(read_time(names[i], "-1"), -EPROTO);
+        cr_assert_eq(read_time(names[i], "1e13"), -EPROTO);
+        cr_assert_eq(read_time(names[i], "\"5\""), -EPROTO);
+    }
+}
+
 Test(worker_message, refuses_checks_that_do_not_exist)
 {
     cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"canary\"}"), 0);
