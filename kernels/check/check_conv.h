@@ -83,8 +83,7 @@ static inline bool check_passed(const struct check_result *result)
 }
 
 /* The convolution of image n in float64, of operands rounded as the compute type says, activation and pooling
- * too, spread over the machine's cores. input: what was done
- * to its inputs, which are rounded again. */
+ * too, spread over the machine's cores. input: what was done to its inputs, which are rounded again. */
 void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type,
                      enum convoy_nhwc_input input, int n, double *y);
 

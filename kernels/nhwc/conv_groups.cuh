@@ -46,7 +46,8 @@ static inline bool nhwc_takes_groups(const struct convoy_conv_shape *s)
 {
     struct convoy_conv_shape whole = *s;
     whole.groups = 1;
-    return s->groups > 1 && s->groups < s->c && s->nhwc.window == 0 && nhwc_takes(&whole);
+    return s->groups > 1 && (s->groups < s->c || s->groups < s->k) && s->nhwc.window == 0 &&
+           nhwc_takes(&whole);
 }
 
 template <int N, int DEPTH> static inline size_t nhwc_packed_groups(const struct convoy_conv_shape *s)

@@ -120,8 +120,7 @@ static inline bool nhwc_takes(const struct convoy_conv_shape *s)
            convoy_has_wgmma();
 }
 
-/* The same of inputs that are changed: by gates, or scaled. Where channels fill up the last cell, a product
- * of gates with whatever fills it up could be infinite. */
+/* The same of inputs that are changed: by gates, or scaled. */
 static inline bool nhwc_takes_changed(const struct convoy_conv_shape *s)
 {
     struct convoy_conv_shape plain = *s;
@@ -129,6 +128,7 @@ static inline bool nhwc_takes_changed(const struct convoy_conv_shape *s)
     return s->nhwc.input != CONVOY_NHWC_AS_IS && nhwc_is_flat(s) && nhwc_takes(&plain);
 }
 
+/* Whole cells: a product of gates with whatever fills up the last one could be infinite. */
 static inline bool nhwc_takes_gated(const struct convoy_conv_shape *s)
 {
     return s->nhwc.input == CONVOY_NHWC_GATED && s->nhwc.gate_pixel % 8 == 0 &&

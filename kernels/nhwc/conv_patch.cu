@@ -15,8 +15,8 @@
  * One H200, 256 images of 64 x 56 x 56 to 64 maps: 121 us, where nhwc_wgmma took 150 to 183 and the products
  * alone take 64.
  *
- * nhwc_grouped_patch is the same of groups that end where tiles of 64 maps end (conv_groups.cuh): a tile
- * reads the 64 channels of its own groups. */
+ * nhwc_grouped_patch is the same of groups, whose channels that a tile of 64 maps reads are 64 at most
+ * (conv_groups.cuh). */
 #include "kernels/nhwc/conv_groups.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
 

@@ -95,7 +95,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
         const char *whole = convoy_cuda_plan_covers(plan, i);
         if (whole != NULL) {
             snprintf(layer->kernel, sizeof(layer->kernel), "in %s", whole);
-            continue; /* a profile gives the time of all to the last layer */
+            continue; /* a profile gives the time of all to the layer whose step it is */
         }
         const struct convoy_cuda_step *first = plan->step_count > 0 ? &plan->steps[0] : NULL;
         if (first != NULL && first->kind == CONVOY_CUDA_FUSED && i < first->fused.groups) {

@@ -113,10 +113,7 @@ static int keep_input(struct convoy_cuda_lowering *l, const struct convoy_cuda_b
     int from = l->node->inputs[0], code = convoy_cuda_want_in_order(l, from);
     if (code)
         return code;
-    struct convoy_cuda_buffer *buffer = &l->buffers[l->nhwc_of[from].buffer];
-    int last = bottleneck->groups[convoy_bottleneck_layers(&bottleneck->shape) - 1];
-    if (buffer->last < last)
-        buffer->last = last;
+    convoy_cuda_keep_until(l, from, bottleneck->groups[convoy_bottleneck_layers(&bottleneck->shape) - 1]);
     return 0;
 }
 

@@ -66,7 +66,7 @@ static bool find(const struct convoy_cuda_lowering *l, int group, struct excite 
     struct convoy_conv_shape layers[LAYERS] = {{0}};
     *excite = (struct excite){0};
     for (int layer = EXCITE; layer > MEAN; layer--) {
-        if (group < 0 || group_of(l, group)->residual >= 0 ||
+        if (group < 0 || group_of(l, group)->residual >= 0 || convoy_cuda_in_bottleneck(l, group) ||
             !convoy_cuda_plain_conv(l, group, &layers[layer]) || !convoy_cuda_keeps_size(&layers[layer], 1) ||
             layers[layer].h != 1 || layers[layer].w != 1)
             return false;
@@ -99,6 +99,7 @@ static enum layer excite_of(const struct convoy_cuda_lowering *l, struct excite 
 int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor)
 {
     struct excite excite;
+    int last = -1;
     if (runs_by_layers())
         return -1;
     for (int mean = l->group + 1; mean < l->source->groups->count; mean++) {
@@ -107,10 +108,10 @@ int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor
             continue;
         for (int layer = SQUEEZE; layer < LAYERS && group >= 0; layer++)
             group = convoy_cuda_reader_of(l, group_of(l, group)->output);
-        if (find(l, group, &excite) && excite.groups[MEAN] == mean)
-            return group;
+        if (group > last && find(l, group, &excite) && excite.groups[MEAN] == mean)
+            last = group;
     }
-    return -1;
+    return last;
 }
 
 struct packing {

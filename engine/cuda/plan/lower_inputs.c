@@ -13,14 +13,12 @@ static bool runs_by_layers(void)
     return wish != NULL && strcmp(wish, "layers") == 0;
 }
 
-/* Is the group a layer of a bottleneck that one kernel computes, which reads its input as it is? */
-static bool is_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
+/* Is what the convolution adds, if it adds something, a tensor that kernels in 16 bits add? */
+static bool adds_images(const struct convoy_cuda_lowering *l, int group)
 {
-    for (int i = 0; i < l->plan->bottleneck_count; i++)
-        for (int layer = 0; layer < CONVOY_BOTTLENECK_LAYERS; layer++)
-            if (l->plan->bottlenecks[i].kernel != NULL && l->plan->bottlenecks[i].groups[layer] == group)
-                return true;
-    return false;
+    int64_t dims[4];
+    int residual = l->source->groups->groups[group].residual;
+    return residual < 0 || convoy_cuda_channels_first(l, residual, dims);
 }
 
 /* The convolution that alone reads the output of the group about to be lowered, and for which a kernel
@@ -30,8 +28,8 @@ static int reader_that_does(const struct convoy_cuda_lowering *l, int x, enum co
     struct convoy_conv_shape shape;
     int output = l->source->groups->groups[l->group].output, reader = convoy_cuda_reader_of(l, output);
     if (runs_by_layers() || reader < 0 || x == l->graph->input || l->changed_of[x].x >= 0 ||
-        is_in_bottleneck(l, reader) || !convoy_cuda_plain_conv(l, reader, &shape) ||
-        !convoy_cuda_keeps_size(&shape, 1))
+        convoy_cuda_in_bottleneck(l, reader) || !adds_images(l, reader) ||
+        !convoy_cuda_plain_conv(l, reader, &shape) || !convoy_cuda_keeps_size(&shape, 1))
         return -1;
     shape.pool = 1;
     shape.nhwc.on = true;

@@ -24,8 +24,8 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
 /* Lowers a layer of squeeze and excitation (the mean, two convolutions of 1 x 1 behind it): the last one to
  * the step that makes the gates, the others to none. *done: false where the group is something else. */
 int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done);
-/* The group of the step that will make the gates of a tensor, whose means are all that it needs (l->sums_of);
- * -1: there is none. */
+/* The group of the last step that will make gates of a tensor, whose means are all that these need
+ * (l->sums_of); -1: there is none. */
 int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor);
 /* Leave a group to the convolution that alone reads its output, which changes its inputs so (l->changed_of):
  * the product of a tensor and the gates of its channels; a scale and a shift. *done: false where there is

@@ -173,12 +173,24 @@ static size_t float_bytes(const struct convoy_cuda_lowering *l, int tensor)
     return (size_t)convoy_cuda_elements(l, tensor) * sizeof(float);
 }
 
+/* A tensor that has no place would be read where the input rows are. */
+static int want_place(struct convoy_cuda_lowering *l, int tensor)
+{
+    bool there = l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 ||
+                 l->nhwc_of[tensor].buffer >= 0 || tensor == l->graph->input;
+    return there ? 0
+                 : convoy_fail(l->error, -EINVAL, "node '%s' reads a tensor that nothing computes",
+                               l->node->name);
+}
+
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
 {
     struct convoy_cuda_place images = {0}, y = {0};
     struct convoy_cuda_step *step;
-    if (l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0)
-        return 0;
+    int lost = want_place(l, tensor);
+    if (lost || l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 ||
+        l->nhwc_of[tensor].buffer < 0)
+        return lost;
     int code = convoy_cuda_want_in_order(l, tensor);
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
@@ -218,7 +230,9 @@ int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor)
     struct convoy_cuda_step *step;
     if (l->nhwc_of[tensor].buffer >= 0)
         return 0;
-    int code = convoy_cuda_reads(l, tensor, &x);
+    int code = want_place(l, tensor);
+    if (code == 0)
+        code = convoy_cuda_reads(l, tensor, &x);
     if (code == 0 && !image_by_image(l, tensor)) {
         code = convoy_cuda_scratch(l, float_bytes(l, tensor), &images);
         if (code == 0)
@@ -309,6 +323,17 @@ int convoy_cuda_cover(struct convoy_cuda_lowering *l, int by)
     return convoy_cuda_plan_cover(l->plan, l->group, by) == 0
                ? 0
                : convoy_fail(l->error, -ENOMEM, "no memory for a plan of %d steps", l->plan->step_count);
+}
+
+bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
+{
+    for (int i = 0; i < l->plan->bottleneck_count; i++) {
+        const struct convoy_cuda_bottleneck *bottleneck = &l->plan->bottlenecks[i];
+        for (int k = 0; bottleneck->kernel != NULL && k < convoy_bottleneck_layers(&bottleneck->shape); k++)
+            if (bottleneck->groups[k] == group)
+                return true;
+    }
+    return false;
 }
 
 bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int index, struct convoy_conv_shape *shape)

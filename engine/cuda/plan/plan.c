@@ -383,11 +383,17 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
     }
 }
 
-/* The name of the step of a group; NULL: it has none. */
+/* May a step of this kind compute other groups, too? Steps around it convert. */
+static bool covers(enum convoy_cuda_kind kind)
+{
+    return kind == CONVOY_CUDA_CONV || kind == CONVOY_CUDA_NHWC_EXCITE || kind == CONVOY_CUDA_BOTTLENECK;
+}
+
+/* The name of the step of a group that covers others; NULL: it has none. */
 static const char *step_of(const struct convoy_cuda_plan *plan, int group)
 {
-    for (int i = plan->step_count - 1; i >= 0; i--) /* others may convert before it */
-        if (plan->steps[i].group == group)
+    for (int i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].group == group && covers(plan->steps[i].kind))
             return convoy_cuda_step_name(&plan->steps[i]);
     return NULL;
 }

@@ -28,19 +28,21 @@ enum form {
     PART,               /* the product is a part of a concatenation */
     LARGEST,            /* of the plane, in place of the mean */
     OTHER_COUNT,        /* two layers behind a mean, to other channels */
+    TRANSPOSED,         /* what the convolution behind adds, which kernels in 16 bits do not add */
+    LAST,               /* the convolution behind makes the network's output */
     FORMS
 };
-static const bool makes[FORMS] = {true,  true, true, true, true, true, false, false, false,
-                                  false, true, true, true, true, true, true,  false};
-static const bool multiplies[FORMS] = {true, true,  true,  true,  true,  true,  true,  true, true,
-                                       true, false, false, false, false, false, false, true, false};
+static const bool makes[FORMS] = {true, true, true, true, true, true, false, false, false, false,
+                                  true, true, true, true, true, true, false, false, true,  true};
+static const bool multiplies[FORMS] = {true,  true,  true,  true,  true,  true,  true, true,  true,  true,
+                                       false, false, false, false, false, false, true, false, false, true};
 
 /* Adds the gates of *x. */
 static int squeeze(struct convoy_graph *graph, int *x, int64_t channels, enum form form)
 {
     bool bias = form != NO_BIAS;
     struct convoy_pool plane = {.kind = form == LARGEST ? CONVOY_POOL_MAX : CONVOY_POOL_AVERAGE,
-                                .window = {10, 12},
+                                .window = {12, 12},
                                 .stride = {1, 1},
                                 .dilation = {1, 1}};
     if (form == PADDED) {
@@ -66,7 +68,7 @@ static int squeeze(struct convoy_graph *graph, int *x, int64_t channels, enum fo
 
 static struct convoy_graph *network(enum form form)
 {
-    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 12, 12));
     int64_t channels = form == ODD ? 70 : 72;
     int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
     int wide = add_act(graph, add_conv(graph, x, channels, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
@@ -86,8 +88,12 @@ static struct convoy_graph *network(enum form form)
         y = add_concat(graph, 2, (int[]){y, x}, 1);
     y = form == THREE_BEHIND ? add_conv(graph, y, 16, 3, 3, CONV3, true)
                              : add_conv(graph, y, 16, 1, 1, CONV1, true);
-    if (form == RESIDUAL)
-        y = add_binary(graph, y, x, CONVOY_ADD);
+    if (form == LAST) {
+        add_output(graph, y);
+        return graph;
+    }
+    if (form == RESIDUAL || form == TRANSPOSED)
+        y = add_binary(graph, y, form == RESIDUAL ? x : turn_planes(graph, x), CONVOY_ADD);
     /* Where y lay over what the gates multiply, or that were overwritten before it is read, this would tell.
      */
     y = add_act(graph, add_conv(graph, y, 24, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
@@ -147,26 +153,42 @@ Test(cuda_excite, tuned)
     visit(RESIDUAL, true, true, CONVOY_TUNING_FORCE);
     char *text = read_times();
     cr_expect_not_null(
-        strstr(text, "x72x10x12 w16x1x1 g1 s1,1 d1,1 p0,0 y10x12 b1 r1 a0 m1 u0 f2 nhwc gated"), "%s", text);
+        strstr(text, "x72x12x12 w16x1x1 g1 s1,1 d1,1 p0,0 y12x12 b1 r1 a0 m1 u0 f2 nhwc gated"), "%s", text);
     free(text);
 }
 
-/* The first two layers of an inverted residual, and gates of what they make, or of what one of them reads. */
-static struct convoy_graph *inverted_network(enum form form)
+/* What follows an inverted residual's first two layers: gates of what they make, and then none; gates of
+ * their product, which is no sum of that kernel; other gates of the same. */
+enum again { ONCE, OF_PRODUCT, OF_SAME };
+
+/* Small, and written before sums are read that are still wanted, in whose place it would fit. */
+static int add_beside(struct convoy_graph *graph, int x, int64_t channels)
 {
-    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 10, 12));
+    struct convoy_pool plane = {
+        .kind = CONVOY_POOL_MAX, .window = {12, 12}, .stride = {1, 1}, .dilation = {1, 1}};
+    int y = add_pool(graph, x, plane, false);
+    for (int i = 0; i < 3; i++)
+        y = add_conv(graph, y, channels, 1, 1, CONV1, true);
+    return y;
+}
+
+static struct convoy_graph *inverted_network(enum form form, enum again again)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 12, 12));
     struct convoy_conv depthwise = CONV3;
     depthwise.groups = 72;
     int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
     int wide = add_act(graph, add_conv(graph, x, 72, 1, 1, CONV1, true), CONVOY_RELU, 0, 0);
     wide = add_act(graph, add_conv(graph, wide, 72, 3, 3, depthwise, true), CONVOY_RELU, 0, 0);
-    /* Small, and written before the sums are read, in whose place it would fit. */
-    struct convoy_pool plane = {
-        .kind = CONVOY_POOL_MAX, .window = {10, 12}, .stride = {1, 1}, .dilation = {1, 1}};
-    int beside = add_conv(graph, add_pool(graph, x, plane, false), 24, 1, 1, CONV1, true);
+    int beside = add_beside(graph, x, 24);
     int y = add_binary(graph, wide, squeeze(graph, &wide, 72, form), CONVOY_MUL);
-    if (form == OTHER_COUNT) /* gates of gates, which are no sums of an inverted residual */
+    if (again == OF_PRODUCT)
         y = add_binary(graph, y, squeeze(graph, &y, 72, PLAIN), CONVOY_MUL);
+    if (again == OF_SAME) {
+        beside = add_binary(graph, beside, add_beside(graph, y, 24), CONVOY_ADD);
+        int other = add_binary(graph, wide, squeeze(graph, &wide, 72, form), CONVOY_MUL);
+        y = add_binary(graph, y, other, CONVOY_ADD);
+    }
     y = add_act(graph, add_conv(graph, add_conv(graph, y, 16, 1, 1, CONV1, true), 24, 3, 3, CONV3, true),
                 CONVOY_RELU, 0, 0);
     y = add_binary(graph, y, beside, CONVOY_ADD);
@@ -174,30 +196,74 @@ static struct convoy_graph *inverted_network(enum form form)
     return graph;
 }
 
-/* How many layers the kernel of the inverted residual also computes. */
-static void visit_inverted(enum form form, int inside)
+/* Checks the network's answers without tuning; its layers are in *info. */
+static void check_untuned(struct convoy_graph *graph, struct convoy_net_info *info)
 {
-    random_state = 1;
-    struct convoy_graph *graph = inverted_network(form);
-    struct convoy_net_info info;
-    setenv("CONVOY_BOTTLENECK", "nhwc_inverted", 1);
     open_tuning(CONVOY_TUNING_OFF, NULL);
-    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
-    cr_expect_eq(count_layers(&info, "nhwc_inverted", false), 1, "form %d", (int)form);
-    cr_expect_eq(count_layers(&info, "nhwc_inverted", true), inside, "form %d", (int)form);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, info);
     for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
-        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+        check_rows(graph, net, info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
     unload_all(net, graph);
     close_backend();
 }
 
+/* inside: how many layers the kernel of the inverted residual also computes. */
+static void visit_inverted(enum form form, enum again again, int inside)
+{
+    struct convoy_net_info info;
+    random_state = 1;
+    setenv("CONVOY_BOTTLENECK", "nhwc_inverted", 1);
+    check_untuned(inverted_network(form, again), &info);
+    cr_expect_eq(count_layers(&info, "nhwc_inverted", false), 1, "form %d", (int)form);
+    cr_expect_eq(count_layers(&info, "nhwc_inverted", true), inside, "form %d", (int)form);
+}
+
 Test(cuda_excite, means_of_sums)
 {
-    visit_inverted(PLAIN, 2); /* the first layer and the mean */
-    visit_inverted(OTHER_COUNT, 2);
-    visit_inverted(LARGEST, 1);
-    visit_inverted(SMALLER, 1);
-    visit_inverted(ONE_LAYER, 1);
+    visit_inverted(PLAIN, ONCE, 2); /* the first layer and the mean */
+    visit_inverted(PLAIN, OF_PRODUCT, 2);
+    visit_inverted(PLAIN, OF_SAME, 3);
+    visit_inverted(LARGEST, ONCE, 1);
+    visit_inverted(SMALLER, ONCE, 1);
+    visit_inverted(ONE_LAYER, ONCE, 1);
     setenv("CONVOY_EXCITE", "layers", 1);
-    visit_inverted(PLAIN, 1);
+    visit_inverted(PLAIN, ONCE, 1);
+}
+
+/* Gates of which an inverted residual makes its own use: their second layer is its first. */
+Test(cuda_excite, layers_of_an_inverted_residual)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 12, 12));
+    struct convoy_conv depthwise = CONV3;
+    struct convoy_net_info info;
+    depthwise.groups = 72;
+    int x = add_act(graph, add_conv(graph, graph->input, 72, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    int y = squeeze(graph, &x, 72, PLAIN);
+    graph->nodes[graph->node_count - 1].activation.kind = CONVOY_RELU; /* which that kernel takes */
+    y = add_act(graph, add_conv(graph, y, 72, 3, 3, depthwise, true), CONVOY_RELU, 0, 0);
+    add_output(graph, add_conv(graph, y, 24, 1, 1, CONV1, true));
+    setenv("CONVOY_BOTTLENECK", "nhwc_inverted", 1);
+    check_untuned(graph, &info);
+    cr_expect_eq(count_layers(&info, "nhwc_inverted", false), 1);
+    cr_expect_eq(count_layers(&info, GATES, false), 0);
+}
+
+/* The product is more than fp16 holds. The convolution would make minus infinity of it, and its ReLU 0: the
+ * row is told of, and runs again in float32. */
+Test(cuda_excite, products_that_fp16_does_not_hold)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 12, 12));
+    struct convoy_net_info info;
+    int x = add_act(graph, add_conv(graph, graph->input, 72, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    fill(graph, graph->nodes[0].inputs[2], 300);
+    int gates = squeeze(graph, &x, 72, PLAIN);
+    graph->nodes[graph->node_count - 1].activation.kind = CONVOY_RELU;
+    fill(graph, graph->nodes[graph->node_count - 2].inputs[2], 400);
+    int y = add_conv(graph, add_binary(graph, x, gates, CONVOY_MUL), 24, 1, 1, CONV1, true);
+    const struct convoy_node *conv = &graph->nodes[graph->node_count - 1];
+    fill(graph, conv->inputs[1], -1e-4F);
+    fill(graph, conv->inputs[2], 1000);
+    add_output(graph, add_act(graph, y, CONVOY_RELU, 0, 0));
+    check_untuned(graph, &info);
+    cr_expect_eq(count_layers(&info, GATED, false), 1);
 }

@@ -1,5 +1,5 @@
 /* A folder for the file of kernel times, of each test one, for those whose tolerance is of a row's largest
- * output. Header only. */
+ * output; and parts of their networks. Header only. */
 #ifndef CONVOY_TESTS_CUDA_TIMES_H
 #define CONVOY_TESTS_CUDA_TIMES_H
 
@@ -35,6 +35,24 @@ static inline char *read_times(void)
     cr_assert_eq(convoy_file_read(folder_path(&folder, TIMES_FILE), 1 << 20, &text, &length, &error), 0, "%s",
                  error.message);
     return text;
+}
+
+/* Sets all numbers of a constant. */
+static inline void fill(struct convoy_graph *graph, int tensor, float value)
+{
+    float *data = (float *)(uintptr_t)graph->tensors[tensor].data;
+    for (int64_t i = 0; i < convoy_shape_elements(shape_of(graph, tensor)); i++)
+        data[i] = value;
+}
+
+/* The planes of x, which are square, with their lines as columns. */
+static inline int turn_planes(struct convoy_graph *graph, int x)
+{
+    int y = add_activation(graph, *shape_of(graph, x));
+    struct convoy_node *node = add_node(graph, CONVOY_OP_TRANSPOSE, y, 1, &x);
+    const int perm[4] = {0, 1, 3, 2};
+    memcpy(node->perm, perm, sizeof(perm));
+    return y;
 }
 
 #endif
