@@ -196,17 +196,6 @@ static struct convoy_graph *inverted_network(enum form form, enum again again)
     return graph;
 }
 
-/* Checks the network's answers without tuning; its layers are in *info. */
-static void check_untuned(struct convoy_graph *graph, struct convoy_net_info *info)
-{
-    open_tuning(CONVOY_TUNING_OFF, NULL);
-    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, info);
-    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
-        check_rows(graph, net, info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
-    unload_all(net, graph);
-    close_backend();
-}
-
 /* inside: how many layers the kernel of the inverted residual also computes. */
 static void visit_inverted(enum form form, enum again again, int inside)
 {

@@ -55,4 +55,19 @@ static inline int turn_planes(struct convoy_graph *graph, int x)
     return y;
 }
 
+/* Checks the network's answers without tuning. Its layers are in *info, a copy until the next call. */
+static inline void check_untuned(struct convoy_graph *graph, struct convoy_net_info *info)
+{
+    static struct convoy_layer_info layers[64];
+    open_tuning(CONVOY_TUNING_OFF, NULL);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, info);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE_FP16);
+    cr_assert_leq(info->layer_count, sizeof(layers) / sizeof(layers[0]));
+    memcpy(layers, info->layers, info->layer_count * sizeof(layers[0]));
+    info->layers = layers;
+    unload_all(net, graph);
+    close_backend();
+}
+
 #endif
