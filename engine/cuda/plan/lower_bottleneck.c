@@ -62,13 +62,12 @@ struct packing {
     const struct convoy_bottleneck_kernel *kernel;
     const struct convoy_bottleneck_shape *shape;
     const float *weights[CONVOY_BOTTLENECK_LAYERS];
-    void *packed;
 };
 
-static void pack(void *argument)
+static void pack(const void *argument, void *packed)
 {
     const struct packing *packing = argument;
-    packing->kernel->pack(packing->shape, packing->weights, packing->packed);
+    packing->kernel->pack(packing->shape, packing->weights, packed);
 }
 
 static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l,
@@ -82,7 +81,7 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
                                    const struct convoy_cuda_bottleneck *bottleneck, int *code)
 {
     const struct convoy_bottleneck_kernel *kernel = bottleneck->kernel;
-    struct packing packing = {kernel, &bottleneck->shape, {NULL}, NULL};
+    struct packing packing = {kernel, &bottleneck->shape, {NULL}};
     /* Several kernels read the same form. */
     void (*form)(const struct convoy_bottleneck_shape *, const float *const[], void *) = kernel->pack;
     uint64_t key = convoy_hash(0, &form, sizeof(form));
@@ -92,19 +91,8 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
         packing.weights[layer] = l->graph->tensors[tensor].data;
         key = convoy_hash(key, &tensor, sizeof(tensor));
     }
-    const float *there = convoy_cuda_weights_find(l->source->weights, key);
-    if (there != NULL)
-        return there;
-    size_t bytes = kernel->packed_bytes(&bottleneck->shape);
-    packing.packed = malloc(bytes);
-    if (packing.packed == NULL) {
-        *code = convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
-        return NULL;
-    }
-    convoy_cuda_weights_lay_out(l->source->weights, bytes, pack, &packing);
-    there = convoy_cuda_weights_add(l->source->weights, key, packing.packed, bytes, code, l->error);
-    free(packing.packed);
-    return there;
+    return convoy_cuda_weights_made(l->source->weights, key, kernel->packed_bytes(&bottleneck->shape), pack,
+                                    &packing, code, l->error);
 }
 
 /* What the first layer reads is read when the last one's turn has come: it stays until then. */
@@ -132,6 +120,12 @@ static int want_sums(struct convoy_cuda_lowering *l, int output, struct convoy_c
     own->sums.offset = CONVOY_CUDA_BUFFER(buffer);
     l->sums_of[output] = (struct convoy_cuda_sums){.patches = patches, .buffer = buffer, .group = l->group};
     return 0;
+}
+
+bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
+{
+    int layer;
+    return bottleneck_of(l, group, &layer) != NULL;
 }
 
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,

@@ -117,39 +117,26 @@ int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor
 struct packing {
     const struct convoy_nhwc_excite *shape;
     const float *squeeze, *excite;
-    void *packed;
 };
 
-static void pack(void *argument)
+static void pack(const void *argument, void *packed)
 {
     const struct packing *packing = argument;
-    convoy_nhwc_excite_pack(packing->shape, packing->squeeze, packing->excite, packing->packed);
+    convoy_nhwc_excite_pack(packing->shape, packing->squeeze, packing->excite, packed);
 }
 
 /* The weights of both layers as the kernel reads them; all sizes of batch share them. */
 static const float *packed_weights(struct convoy_cuda_lowering *l, const struct excite *excite, int *code)
 {
-    struct packing packing = {.shape = &excite->shape};
     const int tensors[2] = {node_of(l, excite->groups[SQUEEZE])->inputs[1],
                             node_of(l, excite->groups[EXCITE])->inputs[1]};
     void (*form)(const struct convoy_nhwc_excite *, const float *, const float *, void *) =
         convoy_nhwc_excite_pack;
     uint64_t key = convoy_hash(convoy_hash(0, &form, sizeof(form)), tensors, sizeof(tensors));
-    const float *there = convoy_cuda_weights_find(l->source->weights, key);
-    if (there != NULL)
-        return there;
-    size_t bytes = convoy_nhwc_excite_bytes(&excite->shape);
-    packing.squeeze = l->graph->tensors[tensors[0]].data;
-    packing.excite = l->graph->tensors[tensors[1]].data;
-    packing.packed = malloc(bytes);
-    if (packing.packed == NULL) {
-        *code = convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
-        return NULL;
-    }
-    convoy_cuda_weights_lay_out(l->source->weights, bytes, pack, &packing);
-    there = convoy_cuda_weights_add(l->source->weights, key, packing.packed, bytes, code, l->error);
-    free(packing.packed);
-    return there;
+    const struct packing packing = {&excite->shape, l->graph->tensors[tensors[0]].data,
+                                    l->graph->tensors[tensors[1]].data};
+    return convoy_cuda_weights_made(l->source->weights, key, convoy_nhwc_excite_bytes(&excite->shape), pack,
+                                    &packing, code, l->error);
 }
 
 /* The step, in the place of the last layer. */

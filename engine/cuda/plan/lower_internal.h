@@ -21,6 +21,9 @@ int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done);
 
+/* Is the group a layer of one? */
+bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group);
+
 /* Lowers a layer of squeeze and excitation (the mean, two convolutions of 1 x 1 behind it): the last one to
  * the step that makes the gates, the others to none. *done: false where the group is something else. */
 int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done);

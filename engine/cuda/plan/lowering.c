@@ -325,17 +325,6 @@ int convoy_cuda_cover(struct convoy_cuda_lowering *l, int by)
                : convoy_fail(l->error, -ENOMEM, "no memory for a plan of %d steps", l->plan->step_count);
 }
 
-bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group)
-{
-    for (int i = 0; i < l->plan->bottleneck_count; i++) {
-        const struct convoy_cuda_bottleneck *bottleneck = &l->plan->bottlenecks[i];
-        for (int k = 0; bottleneck->kernel != NULL && k < convoy_bottleneck_layers(&bottleneck->shape); k++)
-            if (bottleneck->groups[k] == group)
-                return true;
-    }
-    return false;
-}
-
 bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int index, struct convoy_conv_shape *shape)
 {
     const struct convoy_cuda_group *group = &l->source->groups->groups[index];

@@ -97,9 +97,6 @@ void convoy_cuda_keep_until(struct convoy_cuda_lowering *l, int tensor, int grou
 /* Notes that the group that is being lowered has no step, because that of another one computes it, too. */
 int convoy_cuda_cover(struct convoy_cuda_lowering *l, int by);
 
-/* Is the group a layer of a bottleneck that one kernel computes (plan->bottlenecks)? */
-bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group);
-
 /* Is the group a convolution of images, without a dilation, padded by half its side, and nothing more but a
  * residual and an activation? Then fills in its shape but for the layout. */
 bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int group, struct convoy_conv_shape *shape);

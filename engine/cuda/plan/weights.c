@@ -137,6 +137,36 @@ const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64
     return upload(weights, (struct convoy_cuda_weight){.tensor = -1, .key = key}, data, bytes, code, error);
 }
 
+struct making {
+    void (*pack)(const void *argument, void *packed);
+    const void *argument;
+    void *packed;
+};
+
+static void make(void *argument)
+{
+    const struct making *making = argument;
+    making->pack(making->argument, making->packed);
+}
+
+const float *convoy_cuda_weights_made(struct convoy_cuda_weights *weights, uint64_t key, size_t bytes,
+                                      void (*pack)(const void *argument, void *packed), const void *argument,
+                                      int *code, struct convoy_error *error)
+{
+    const float *there = convoy_cuda_weights_find(weights, key);
+    if (there != NULL)
+        return there;
+    struct making making = {pack, argument, malloc(bytes)};
+    if (making.packed == NULL) {
+        *code = convoy_fail(error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
+        return NULL;
+    }
+    convoy_cuda_weights_lay_out(weights, bytes, make, &making);
+    there = convoy_cuda_weights_add(weights, key, making.packed, bytes, code, error);
+    free(making.packed);
+    return there;
+}
+
 int convoy_cuda_weights_verify(struct convoy_cuda_weights *weights, struct convoy_cuda_gpu *gpu,
                                int64_t budget_us, struct convoy_error *error)
 {

@@ -46,6 +46,12 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error);
 
+/* Of several tensors at once: the constant under key, or, where there is none yet, the `bytes` that
+ * pack(argument, packed) lays out, as convoy_cuda_weights_lay_out() calls it. NULL and failures as above. */
+const float *convoy_cuda_weights_made(struct convoy_cuda_weights *weights, uint64_t key, size_t bytes,
+                                      void (*pack)(const void *argument, void *packed), const void *argument,
+                                      int *code, struct convoy_error *error);
+
 /* Returns the constant that was added under key, or NULL. */
 const float *convoy_cuda_weights_find(const struct convoy_cuda_weights *weights, uint64_t key);
 /* Uploads data under key. Returns its address; failures as above. */
