@@ -137,7 +137,7 @@ const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64
     return upload(weights, (struct convoy_cuda_weight){.tensor = -1, .key = key}, data, bytes, code, error);
 }
 
-struct making {
+struct laying_out {
     void (*pack)(const void *argument, void *packed);
     const void *argument;
     void *packed;
@@ -145,8 +145,8 @@ struct making {
 
 static void make(void *argument)
 {
-    const struct making *making = argument;
-    making->pack(making->argument, making->packed);
+    const struct laying_out *work = argument;
+    work->pack(work->argument, work->packed);
 }
 
 const float *convoy_cuda_weights_made(struct convoy_cuda_weights *weights, uint64_t key, size_t bytes,
@@ -156,14 +156,14 @@ const float *convoy_cuda_weights_made(struct convoy_cuda_weights *weights, uint6
     const float *there = convoy_cuda_weights_find(weights, key);
     if (there != NULL)
         return there;
-    struct making making = {pack, argument, malloc(bytes)};
-    if (making.packed == NULL) {
+    struct laying_out work = {pack, argument, malloc(bytes)};
+    if (work.packed == NULL) {
         *code = convoy_fail(error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
         return NULL;
     }
-    convoy_cuda_weights_lay_out(weights, bytes, make, &making);
-    there = convoy_cuda_weights_add(weights, key, making.packed, bytes, code, error);
-    free(making.packed);
+    convoy_cuda_weights_lay_out(weights, bytes, make, &work);
+    there = convoy_cuda_weights_add(weights, key, work.packed, bytes, code, error);
+    free(work.packed);
     return there;
 }
 
