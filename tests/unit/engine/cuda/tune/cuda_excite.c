@@ -219,6 +219,33 @@ Test(cuda_excite, means_of_sums)
     visit_inverted(PLAIN, ONCE, 1);
 }
 
+/* How many gates are made in one launch where so many images are loaded. */
+static int gates_of(uint32_t images, int64_t channels, int64_t squeezed)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 2, 2));
+    struct convoy_net_info info;
+    const struct convoy_pool plane = {
+        .kind = CONVOY_POOL_AVERAGE, .window = {2, 2}, .stride = {1, 1}, .dilation = {1, 1}};
+    int wide = add_conv(graph, graph->input, channels, 1, 1, CONV1, true);
+    int y = add_conv(graph, add_pool(graph, wide, plane, false), squeezed, 1, 1, CONV1, true);
+    y = add_act(graph, add_conv(graph, y, channels, 1, 1, CONV1, true), CONVOY_SIGMOID, 0, 0);
+    add_output(graph, add_conv(graph, add_binary(graph, wide, y, CONVOY_MUL), 5, 1, 1, CONV1, true));
+    open_tuning(CONVOY_TUNING_OFF, NULL);
+    struct convoy_net *net = load_as(graph, images, CONVOY_COMPUTE_FP16, &info);
+    int count = count_layers(&info, GATES, false);
+    unload_all(net, graph);
+    close_backend();
+    return count;
+}
+
+/* Three launches take less than one that reads many weights for each of many images. */
+Test(cuda_excite, many_images_of_many_weights)
+{
+    cr_expect_eq(gates_of(256, 672, 168), 1);
+    cr_expect_eq(gates_of(256, 960, 240), 0);
+    cr_expect_eq(gates_of(128, 960, 240), 1);
+}
+
 /* Gates of which an inverted residual makes its own use: their second layer is its first. */
 Test(cuda_excite, layers_of_an_inverted_residual)
 {
