@@ -81,6 +81,15 @@ static const struct written written[] = {
     {2, 27, 10, 9, 27, 5, 5, 1, 2, 1, 27, 1, CONVOY_UNARY_RELU, true, true, false, false},
     {2, 24, 15, 11, 24, 5, 5, 2, 2, 1, 24, 1, CONVOY_UNARY_NONE, true, false, false, false},
     {1, 16, 11, 12, 16, 7, 7, 1, 3, 1, 16, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* A filter for each channel: more tiles than the blocks' places, several images, strips one above the
+     * other and bands of columns in a tile, with rows, columns and channels that end within; other padding.
+     */
+    {5, 40, 14, 14, 40, 7, 7, 1, 3, 1, 40, 1, CONVOY_UNARY_GELU, true, false, false, false},
+    {19, 24, 7, 7, 24, 7, 7, 1, 3, 1, 24, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {2, 72, 30, 29, 72, 7, 7, 1, 3, 1, 72, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    {3, 32, 9, 150, 32, 3, 3, 1, 1, 1, 32, 1, CONVOY_UNARY_SWISH, true, false, false, false},
+    {2, 35, 33, 10, 35, 5, 5, 1, 0, 1, 35, 1, CONVOY_UNARY_RELU, true, false, false, false},
+    {1, 16, 6, 7, 16, 5, 5, 1, 4, 1, 16, 1, CONVOY_UNARY_HARD_SWISH, true, false, false, false},
     /* 3 x 3 of up to 64 channels: pieces of 8 x 8 outputs that reach beyond the image, more pieces than the
      * block's ring holds, several columns of maps, padding that differs from the usual. */
     {2, 64, 56, 17, 64, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},

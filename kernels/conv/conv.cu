@@ -21,6 +21,7 @@
         LIST_NHWC_MAPS(i + 4)
 #define LIST_NHWC_PATCH(i)     &convoy_conv_nhwc_patch[i]
 #define LIST_NHWC_DEPTHWISE(i) &convoy_conv_nhwc_depthwise[i]
+#define LIST_NHWC_BANDED(i)    &convoy_conv_nhwc_banded[i]
 #define LIST_NHWC_STEM(i)      &convoy_conv_nhwc_stem[i]
 
 static const struct convoy_conv_kernel *const list[] = {
@@ -36,6 +37,8 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_DEPTHWISE(2),
     LIST_NHWC_DEPTHWISE(3),
     LIST_NHWC_DEPTHWISE(4),
+    LIST_NHWC_BANDED(0),
+    LIST_NHWC_BANDED(1),
     LIST_NHWC(0),
     LIST_NHWC(1),
     LIST_NHWC(2),

@@ -90,6 +90,21 @@ static __device__ __forceinline__ float convoy_from_half(uint32_t bits)
 #endif
 }
 
+/* A word of which each byte is one of `word`: bits 4 i to 4 i + 3 of `bytes` say which is byte i, 4: zero. */
+static __device__ __forceinline__ uint32_t convoy_pick_bytes(uint32_t word, unsigned bytes)
+{
+#ifdef __CUDA_ARCH__
+    return __byte_perm(word, 0, bytes);
+#else
+    uint32_t picked = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned from = bytes >> (4 * i) & 15u;
+        picked |= from < 4 ? (word >> (8 * from) & 0xffu) << (8 * i) : 0;
+    }
+    return picked;
+#endif
+}
+
 #if defined(__CUDACC__)
 
 /* Four matrices of 8 rows of 16 bytes of shared memory (ldmatrix), spread as the fragment a above: lane l

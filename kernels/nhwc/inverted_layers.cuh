@@ -275,20 +275,6 @@ struct inv_diagonal {
     }
 };
 
-static __device__ __forceinline__ uint32_t inv_place_bytes(uint32_t word, unsigned places)
-{
-#ifdef __CUDA_ARCH__
-    return __byte_perm(word, 0, places);
-#else
-    uint32_t to = 0;
-    for (int i = 0; i < 4; i++) {
-        unsigned from = places >> (4 * i) & 15u;
-        to |= from < 4 ? (word >> (8 * from) & 0xffu) << (8 * i) : 0;
-    }
-    return to;
-#endif
-}
-
 /* 32 channels of 64 outputs. A warp has two lines of 8 outputs, and multiplies their pixels at two taps by
  * the diagonals at a time. What it loads, 8 pixels of a line, it uses for each tap of that column. taps: of
  * each pair of them eight words for the first channel of 8, for the second one, ...; half: of the channels.
@@ -313,8 +299,8 @@ inv_depthwise(const struct inv_job &job, const char *middle, const char *taps, c
     int pair = 0;
     const auto multiply = [&](int j, const uint32_t(&a)[4], const uint4 &b) {
         uint32_t word = j == 0 ? b.x : j == 1 ? b.y : j == 2 ? b.z : b.w;
-        convoy_mma_half(sum[j], a, inv_place_bytes(word, diagonal.first),
-                        inv_place_bytes(word, diagonal.second));
+        convoy_mma_half(sum[j], a, convoy_pick_bytes(word, diagonal.first),
+                        convoy_pick_bytes(word, diagonal.second));
     };
     const auto load = [&]() { return *reinterpret_cast<const uint4 *>(weights + pair++ * INV_TAP_ROW); };
 #pragma unroll

@@ -15,6 +15,7 @@
 #define CONVOY_NHWC_MAPS_KERNELS      45
 #define CONVOY_NHWC_PATCH_KERNELS     2
 #define CONVOY_NHWC_DEPTHWISE_KERNELS 5
+#define CONVOY_NHWC_BANDED_KERNELS    2
 #define CONVOY_NHWC_STEM_KERNELS      9
 
 extern const struct convoy_bottleneck_kernel convoy_nhwc_inverted;
@@ -27,6 +28,7 @@ extern const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_
 extern const struct convoy_conv_kernel convoy_conv_nhwc_maps[CONVOY_NHWC_MAPS_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_patch[CONVOY_NHWC_PATCH_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_depthwise[CONVOY_NHWC_DEPTHWISE_KERNELS];
+extern const struct convoy_conv_kernel convoy_conv_nhwc_banded[CONVOY_NHWC_BANDED_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_stem[CONVOY_NHWC_STEM_KERNELS];
 
 #ifndef NHWC_SMS /* tests have fewer, so that a block makes several tiles */
