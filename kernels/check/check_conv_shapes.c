@@ -61,6 +61,10 @@ static const struct written written[] = {
     {2, 10, 13, 15, 20, 5, 5, 2, 2, 1, 10, 1, CONVOY_UNARY_HARD_SWISH, true, true, true, false},
     {1, 6, 12, 30, 6, 7, 7, 1, 3, 1, 6, 1, CONVOY_UNARY_NONE, false, false, false, false},
     {1, 7, 11, 11, 7, 7, 7, 2, 3, 1, 7, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* 3 x 3 of more channels than a box has room for. */
+    {2, 128, 17, 13, 32, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    {1, 72, 9, 8, 96, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {3, 100, 8, 25, 21, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_SWISH, true, false, false, false},
     /* Groups that begin within a cell of 8 channels; a tile whose last chunk lies outside of the tensor. */
     {2, 60, 9, 9, 76, 3, 3, 1, 1, 1, 4, 1, CONVOY_UNARY_NONE, true, false, false, false},
     {1, 120, 7, 8, 96, 3, 3, 2, 1, 1, 3, 1, CONVOY_UNARY_RELU, true, false, false, false},

@@ -107,6 +107,7 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_MAPS_5(40),
     LIST_NHWC_PATCH(0),
     LIST_NHWC_PATCH(1),
+    LIST_NHWC_PATCH(2),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),
     LIST_NHWC_STEM(2),
