@@ -37,7 +37,7 @@ static const char help[] =
     "with --conv:\n"
     "  --bias            add a bias for each output channel\n"
     "  --residual        add a tensor like the output; with --in-place it is the output's own memory\n"
-    "  --act NAME[:ALPHA[:BETA]]  none, relu, leaky_relu, sigmoid, tanh, clip, hard_sigmoid or hard_swish\n"
+    "  --act NAME[:ALPHA[:BETA]]  none, relu, leaky_relu, sigmoid, tanh, clip, hard_sigmoid, hard_swish, swish, or in 16 bits gelu or gelu_tanh\n"
     "  --pool P          then the maximum of each P x P window; 3/2: of 3 x 3, two apart, padded by one\n"
     "  --products P      also of --table: fp32, tf32 or fp16: kernels that round what they multiply no "
     "further than to that (default "
@@ -107,7 +107,7 @@ static struct convoy_unary activation(const char *text)
 {
     struct convoy_unary act = {CONVOY_UNARY_NONE, 0, 0};
     size_t length = strcspn(text, ":");
-    for (int i = 0; i < CONVOY_UNARY_FUSED_KINDS; i++) {
+    for (int i = 0; i < CONVOY_UNARY_NHWC_KINDS; i++) {
         const char *name = convoy_check_unary_name((enum convoy_unary_kind)i);
         if (strlen(name) != length || strncmp(name, text, length) != 0)
             continue;
@@ -125,8 +125,7 @@ static struct convoy_unary activation(const char *text)
         return act;
     }
     check_die("--act %s: no such activation; there are none, relu, leaky_relu, sigmoid, tanh, clip, "
-              "hard_sigmoid and "
-              "hard_swish",
+              "hard_sigmoid, hard_swish, swish, gelu and gelu_tanh",
               text);
 }
 
