@@ -227,14 +227,15 @@ static __device__ __forceinline__ void put_rows(const struct attention_job &job,
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         float factor = 1.0f / sum;
+        uint32_t wrong = 0;
 #pragma unroll
         for (int i = 0; i < D / 8; i++) {
             int channel = i * 8 + lane % 4 * 2;
-            float left = sums.o[i][2 * half] * factor, right = sums.o[i][2 * half + 1] * factor;
-            over |= query + row < job.shape.queries && channel < job.shape.d &&
-                    (nhwc_is_over(left) || nhwc_is_over(right));
-            *reinterpret_cast<uint32_t *>(shared + row * (D + PAD) + channel) = convoy_half2(left, right);
+            uint32_t word = convoy_half2(sums.o[i][2 * half] * factor, sums.o[i][2 * half + 1] * factor);
+            nhwc_collect_over(channel < job.shape.d ? word : 0, &wrong);
+            *reinterpret_cast<uint32_t *>(shared + row * (D + PAD) + channel) = word;
         }
+        over |= query + row < job.shape.queries && nhwc_any_over(wrong);
     }
     nhwc_tell(job.overflow, over, place.n);
 }

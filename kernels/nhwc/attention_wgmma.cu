@@ -147,13 +147,12 @@ static __device__ __forceinline__ void write_rows(const struct attention_job &jo
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         float factor = 1.0f / sum;
+        uint32_t wrong = 0;
 #pragma unroll
-        for (int i = 0; i < CHANNELS / 8; i++) {
-            float left = o[i][2 * half] * factor, right = o[i][2 * half + 1] * factor;
-            over |= query + row < job.shape.queries && (nhwc_is_over(left) || nhwc_is_over(right));
+        for (int i = 0; i < CHANNELS / 8; i++)
             *reinterpret_cast<uint32_t *>(shared + cell_at(row, i) + lane % 4 * 4) =
-                convoy_half2(left, right);
-        }
+                nhwc_word(o[i][2 * half] * factor, o[i][2 * half + 1] * factor, &wrong);
+        over |= query + row < job.shape.queries && nhwc_any_over(wrong);
     }
     nhwc_tell(job.overflow, over, place.n);
     __syncwarp();

@@ -111,7 +111,7 @@ static __device__ __forceinline__ void neck_put_first(const struct neck_job &job
                                                       const float (&values)[PIECES * (TILE::NT / 2)][4])
 {
     constexpr int HALF = TILE::NT / 2;
-    bool over = false;
+    uint32_t over = 0;
 #pragma unroll
     for (int i = 0; i < PIECES * 2; i++) {
         int row = i / 2 * NHWC_PIECE + neck_row() + i % 2 * 8;
@@ -124,14 +124,12 @@ static __device__ __forceinline__ void neck_put_first(const struct neck_job &job
 #pragma unroll
         for (int j = 0; j < HALF; j++) {
             const float(&pair)[4] = values[i / 2 * HALF + j];
-            bool wrong = false;
-            uint32_t word = nhwc_word(pair[i % 2 * 2], pair[i % 2 * 2 + 1], &wrong);
-            over |= inside && wrong;
-            *neck_word_at<TILE::ROW_BYTES>(slab, line * NECK_PITCH + column, group * HALF + j) =
-                inside ? word : 0;
+            uint32_t word = inside ? convoy_half2(pair[i % 2 * 2], pair[i % 2 * 2 + 1]) : 0;
+            nhwc_collect_over(word, &over);
+            *neck_word_at<TILE::ROW_BYTES>(slab, line * NECK_PITCH + column, group * HALF + j) = word;
         }
     }
-    neck_tell(job, 0, over, place.n);
+    neck_tell(job, 0, nhwc_any_over(over), place.n);
 }
 
 /* Is there an output in row `row` of a piece? */
@@ -153,12 +151,12 @@ static __device__ __forceinline__ void neck_put_second(const struct neck_job &jo
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int row = neck_row() + half * 8;
-        bool wrong = false;
+        uint32_t wrong = 0;
 #pragma unroll
         for (int j = 0; j < HALF; j++)
             *neck_word_at<TILE::ROW_BYTES>(slab, row, group * HALF + j) =
                 nhwc_word(values[j][half * 2], values[j][half * 2 + 1], &wrong);
-        over |= wrong && neck_is_output(job, place, row);
+        over |= nhwc_any_over(wrong) && neck_is_output(job, place, row);
     }
     neck_tell(job, 1, over, place.n);
 }
@@ -195,7 +193,7 @@ static __device__ __forceinline__ void neck_put_results(const struct neck_job &j
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int row = neck_row() + half * 8, line = row / NECK_SIDE, column = row % NECK_SIDE;
-        bool wrong = false;
+        uint32_t wrong = 0;
         if (line >= job.side_y || column >= job.side_x)
             continue;
 #pragma unroll
@@ -205,7 +203,7 @@ static __device__ __forceinline__ void neck_put_results(const struct neck_job &j
                                           tile % 8) =
                 nhwc_word(sum[j][half * 2], sum[j][half * 2 + 1], &wrong);
         }
-        over |= wrong && neck_is_output(job, place, row);
+        over |= nhwc_any_over(wrong) && neck_is_output(job, place, row);
     }
     neck_tell(job, 2, over, place.n);
 }

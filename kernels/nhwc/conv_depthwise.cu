@@ -68,12 +68,13 @@ static __device__ __forceinline__ void finish(const struct depthwise_job &job, i
                                               float (&sum)[NHWC_CELL])
 {
     const struct convoy_conv_shape &s = job.s;
-    float added[NHWC_CELL] = {};
+    float added[NHWC_CELL] = {}, bias[NHWC_CELL];
     if (s.residual)
         nhwc_load(job.residual + output * s.nhwc.residual_pixel + c, added);
+    nhwc_load_vector(job.bias, c, s.k, 0.0f, bias);
 #pragma unroll
     for (int e = 0; e < NHWC_CELL; e++)
-        sum[e] += added[e] + (job.bias != nullptr && c + e < s.k ? __ldg(job.bias + c + e) : 0.0f);
+        sum[e] += added[e] + bias[e];
     nhwc_activate(s.act, sum);
     nhwc_store_new(job.y + output * s.nhwc.y_pixel + c, sum, job.overflow, n);
 }

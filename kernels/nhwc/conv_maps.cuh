@@ -182,9 +182,7 @@ nhwc_addends_of(const struct nhwc_job &job, const struct nhwc_maps_place &place,
     static_assert(TILE::THREADS % CELLS == 0, "a thread makes the same maps of all its outputs");
     struct nhwc_maps_addends addends;
     int i = (int)threadIdx.x, n = place.map + i % CELLS * NHWC_CELL;
-#pragma unroll
-    for (int e = 0; e < NHWC_CELL; e++)
-        addends.bias[e] = job.bias != nullptr && n + e < job.k ? __ldg(job.bias + n + e) : 0.0f;
+    nhwc_load_vector(job.bias, n, job.k, 0.0f, addends.bias);
     convoy_wait_for_previous();
     int m = place.output + nhwc_first_of<TILE>(place, split) + i / CELLS;
     addends.residual = nhwc_residual_of(job, m, n);

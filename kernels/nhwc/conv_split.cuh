@@ -6,6 +6,7 @@
 
 #include "kernels/device/cluster.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
+#include "kernels/nhwc/nhwc_cells.cuh"
 
 template <int NT, int DEPTH, int STAGES> struct nhwc_split_tile {
     static constexpr int M = NHWC_PIECE, N = NT * 8, ROW_BYTES = DEPTH * 2;
@@ -15,8 +16,7 @@ template <int NT, int DEPTH, int STAGES> struct nhwc_split_tile {
     static constexpr int THREADS = 2 * CONVOY_WARPGROUP;
 };
 
-/* All threads of all blocks that divide a tile. Of one block the barrier is its own: a cluster's would do,
- * but racecheck knows nothing of that in a launch without clusters, behind barriers of a warpgroup. */
+/* All threads of all blocks that divide a tile; of one block by its own barrier. */
 static __device__ __forceinline__ void nhwc_split_sync(int splits)
 {
     if (splits > 1)
@@ -54,33 +54,22 @@ static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, c
         int row = i / NT, cell = i - row * NT, m = first + rank * part + row, n = column + cell * 8;
         if (m >= job.m || n >= job.columns)
             continue;
-        float total[1][8] = {};
+        float total[NHWC_CELL], addend[NHWC_CELL];
+        nhwc_load_vector(job.bias, n, job.k, 0.0f, total);
+        if (job.has_residual) {
+            nhwc_load(job.added + m * job.added_pixel + n, addend);
+#pragma unroll
+            for (int e = 0; e < NHWC_CELL; e++)
+                total[e] += addend[e];
+        }
         for (int block = 0; block < splits; block++) {
             const float *from = sums + (block * part + row) * (NT * 8) + cell * 8;
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                total[0][e] += from[e];
+            for (int e = 0; e < NHWC_CELL; e++)
+                total[e] += from[e];
         }
-        uint4 added = make_uint4(0, 0, 0, 0);
-        if (job.has_residual)
-            added = *reinterpret_cast<const uint4 *>(job.added + m * job.added_pixel + n);
-        const uint32_t words[4] = {added.x, added.y, added.z, added.w};
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            if (job.bias != nullptr && n + e < job.k)
-                total[0][e] += __ldg(job.bias + n + e);
-            if (job.has_residual)
-                total[0][e] += convoy_from_half(words[e / 2] >> e % 2 * 16 & 0xffffu);
-        }
-        nhwc_activate_all(job.act, total);
-        bool over = false;
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            over |= nhwc_is_over(total[0][e]);
-        nhwc_tell(job.overflow, over, m / (job.oh * job.ow));
-        *reinterpret_cast<uint4 *>(job.out + m * job.out_pixel + n) =
-            make_uint4(convoy_half2(total[0][0], total[0][1]), convoy_half2(total[0][2], total[0][3]),
-                       convoy_half2(total[0][4], total[0][5]), convoy_half2(total[0][6], total[0][7]));
+        nhwc_activate(job.act, total);
+        nhwc_store_new(job.out + m * job.out_pixel + n, total, job.overflow, m / (job.oh * job.ow));
     }
 }
 

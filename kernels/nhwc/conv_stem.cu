@@ -118,14 +118,14 @@ static __device__ __forceinline__ void stem_finish(const struct stem_job &job, c
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int column = first + half * 8;
-        stem_most most[2] = {};
+        uint32_t wrong[2] = {};
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             uint32_t word[2];
 #pragma unroll
             for (int row = 0; row < 2; row++) {
                 word[row] = convoy_half2(sum[row][j][half * 2], sum[row][j][half * 2 + 1]);
-                most[row].see(word[row]);
+                nhwc_collect_over(word[row], &wrong[row]);
                 if (POOL && !row_there[row])
                     word[row] = STEM_LEAST;
             }
@@ -137,7 +137,8 @@ static __device__ __forceinline__ void stem_finish(const struct stem_job &job, c
                     relu ? nhwc_larger(word[1], 0u) : word[1];
         }
         bool there = column < TILE::OUTPUTS && (unsigned)(part.column + column) < (unsigned)job.columns;
-        over |= there && ((row_there[0] && most[0].is_over()) || (row_there[1] && most[1].is_over()));
+        over |=
+            there && ((row_there[0] && nhwc_any_over(wrong[0])) || (row_there[1] && nhwc_any_over(wrong[1])));
     }
     nhwc_tell(job.overflow, over, part.n);
 }

@@ -135,8 +135,6 @@ static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
         convoy_registers_leave<24>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill_turns<tile, barriers_of, ROWS, STAGES, DEPTH, BUFFERS, CLUSTER>(job, shared, barriers);
-        const nhwc_turns_order<tile, CLUSTER> order(job);
-        nhwc_fetch_bias<tile::N>(job, order.column(order.first));
         __syncwarp();
     } else {
         convoy_registers_take<240>();

@@ -19,9 +19,9 @@
 #include "kernels/device/mma.cuh"
 #include "kernels/device/tensor_copy.cuh"
 #include "kernels/device/wgmma.cuh"
-#include "kernels/nhwc/activate.cuh"
 #include "kernels/nhwc/conv_job.cuh"
 #include "kernels/nhwc/inputs.cuh"
+#include "kernels/nhwc/tile_end.cuh"
 
 /* A tile and its place in shared memory. */
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS> struct nhwc_tile {
@@ -195,148 +195,6 @@ static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, cha
     }
 }
 
-/* Brings the biases of a tile, N maps from `column` on, into the L1 cache while the products run, so that the
- * tile's end does not wait for them; by a warp that has nothing else to do. */
-template <int N>
-static __device__ __forceinline__ void nhwc_fetch_bias(const struct nhwc_job &job, int column)
-{
-    constexpr int SECTOR = 32 / (int)sizeof(float);
-    int end = column + N < job.k ? column + N : job.k;
-    if (job.bias == nullptr || threadIdx.x % CONVOY_WARPGROUP / 32 != 1)
-        return;
-    for (int k = column + (int)threadIdx.x % 32 * SECTOR; k < end; k += 32 * SECTOR)
-        convoy_prefetch_constant(job.bias + k);
-}
-
-/* Adds the bias of column first + e to sum[j][..]; columns that are no map get none. */
-template <int NT>
-static __device__ __forceinline__ void nhwc_add_bias(const struct nhwc_job &job, int first,
-                                                     float (&sum)[NT][4])
-{
-    if (job.bias == nullptr)
-        return;
-#pragma unroll
-    for (int j = 0; j < NT; j++) {
-        int column = first + j * 8; /* even */
-        float2 bias = make_float2(0.0f, 0.0f);
-        if (column + 1 < job.k)
-            bias = __ldg(reinterpret_cast<const float2 *>(job.bias + column));
-        else if (column < job.k)
-            bias.x = __ldg(job.bias + column);
-        sum[j][0] += bias.x;
-        sum[j][1] += bias.y;
-        sum[j][2] += bias.x;
-        sum[j][3] += bias.y;
-    }
-}
-
-/* The two numbers of tile j that a lane holds of a row, in panels of results. */
-template <typename TILE>
-static __device__ __forceinline__ uint32_t *nhwc_word(char *panels, int row, int j, int lane)
-{
-    constexpr int ROW_BYTES = TILE::PANEL * 2;
-    int panel = j * 8 / TILE::PANEL, cell = j % (TILE::PANEL / 8);
-    return reinterpret_cast<uint32_t *>(panels + panel * TILE::PANEL_BYTES + row * ROW_BYTES +
-                                        convoy_swizzled_cell<ROW_BYTES>(row, cell) * 16 + lane % 4 * 4);
-}
-
-/* Adds bias and residual, which is in the place of the results, to the sums of a piece of rows, and applies
- * the activation. row: of the lane's first numbers. */
-template <typename TILE, int NT>
-static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, char *panel, int row,
-                                                   int column, int lane, float (&sum)[NT][4])
-{
-    nhwc_add_bias(job, column + lane % 4 * 2, sum);
-    if (job.has_residual) {
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                uint32_t word = *nhwc_word<TILE>(panel, row + half * 8, j, lane);
-                sum[j][half * 2] += convoy_from_half(word & 0xffffu);
-                sum[j][half * 2 + 1] += convoy_from_half(word >> 16);
-            }
-    }
-    nhwc_activate_all(job.act, sum);
-}
-
-/* Rounds the sums of a piece and puts them where the copy engine takes them. */
-template <typename TILE, int NT>
-static __device__ __forceinline__ void nhwc_put(char *panel, int row, int lane, const float (&sum)[NT][4])
-{
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-            *nhwc_word<TILE>(panel, row + half * 8, j, lane) =
-                convoy_half2(sum[j][half * 2], sum[j][half * 2 + 1]);
-}
-
-/* Tells the images of outputs m and m + 8, of whose numbers a thread holds `tiles` times two, of those that
- * fp16 does not hold. */
-template <int NT>
-static __device__ __forceinline__ void nhwc_tell_rows(const struct nhwc_job &job, int m, int tiles,
-                                                      const float (&sum)[NT][4])
-{
-    bool over[2] = {};
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            over[e / 2] |= j < tiles && nhwc_is_over(sum[j][e]);
-    if (over[0] || over[1])
-        for (int half = 0; half < 2; half++)
-            if (m + half * 8 < job.m) /* others are not stored */
-                nhwc_tell(job.overflow, over[half], (m + half * 8) / (job.oh * job.ow));
-}
-
-/* A barrier of one warpgroup. */
-static __device__ __forceinline__ void nhwc_group_sync(int group)
-{
-#ifdef __CUDACC__
-    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(CONVOY_WARPGROUP) : "memory");
-#else
-    (void)group;
-    convoy_emulated_group_sync();
-#endif
-}
-
-/* The end of a warpgroup's number-th tile: its outputs from `first` on, columns from `column` on. results:
- * where the places for results of all groups begin. */
-template <typename TILE, int ROWS, int NT, int BUFFERS, typename BARRIERS>
-static __device__ __forceinline__ void nhwc_end_tile(const struct nhwc_job &job, const BARRIERS &barriers,
-                                                     char *results, int group, int number, int first,
-                                                     int column, float (&sum)[ROWS][NT][4])
-{
-    int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;
-    char *result = results + (group * BUFFERS + number % BUFFERS) * TILE::RESULT_BYTES;
-    if (job.has_residual)
-        convoy_barrier_wait(barriers.added(group, number), barriers.added_parity(number));
-    else
-        nhwc_group_sync(group); /* the thread that stores has waited until the place was free */
-#pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        char *panel = result + i * TILE::PANELS * TILE::PANEL_BYTES;
-        nhwc_finish<TILE>(job, panel, row, column, lane, sum[i]);
-        nhwc_tell_rows(job, first + i * NHWC_PIECE + row, (job.columns - column) / 8, sum[i]);
-        nhwc_put<TILE>(panel, row, lane, sum[i]);
-    }
-    convoy_wgmma_publish();
-    nhwc_group_sync(group);
-    if (threadIdx.x % CONVOY_WARPGROUP != 0)
-        return;
-#pragma unroll
-    for (int i = 0; i < ROWS * TILE::PANELS; i++)
-        if (first + i / TILE::PANELS * NHWC_PIECE < job.m &&
-            column + i % TILE::PANELS * TILE::PANEL < job.columns)
-            convoy_store_box(&job.y, result + i * TILE::PANEL_BYTES, column + i % TILE::PANELS * TILE::PANEL,
-                             first + i / TILE::PANELS * NHWC_PIECE);
-    convoy_store_end();
-    convoy_store_wait<BUFFERS - 1>();
-    if (job.has_residual) /* the place of the tile after the next one, or of the next one, is free */
-        convoy_barrier_arrive_if(number + 1 >= BUFFERS, barriers.free(group, number + 1));
-}
-
 /* INPUT: what is done to the inputs (inputs.cuh). */
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS,
           template <int, int> class INPUT = nhwc_as_is>
@@ -357,7 +215,6 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
             convoy_registers_leave<24>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill<tile, barriers_of, GROUPS, ROWS, STAGES, DEPTH>(job, shared, barriers);
-        nhwc_fetch_bias<tile::N>(job, (int)blockIdx.x % job.tiles_n * tile::N);
         return;
     }
     if constexpr (BLOCKS == 1)

@@ -37,8 +37,17 @@ template <int ROWS, int DEPTH> struct nhwc_changed {
     static constexpr int CELLS = DEPTH / NHWC_CELL, APART = CONVOY_WARPGROUP / CELLS;
     static constexpr int COUNT = ROWS * NHWC_PIECE / APART;
     int row = (int)threadIdx.x % CONVOY_WARPGROUP / CELLS, cell = (int)threadIdx.x % CELLS;
-    int first;     /* the warpgroup's first output of the tile */
-    uint32_t over; /* a bit for each of the thread's rows: fp16 does not hold a number of it */
+    int first;            /* the warpgroup's first output of the tile */
+    uint32_t over[COUNT]; /* of each of the thread's rows: what fp16 does not hold (overflow.cuh) */
+
+    /* A tile whose rows of this warpgroup are outputs from `output` on. */
+    __device__ __forceinline__ void begin(const struct nhwc_job &, int output)
+    {
+        first = output;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            over[i] = 0;
+    }
 
     /* The image of a row. Of those beyond the last one no result is stored. */
     __device__ __forceinline__ int image(const struct nhwc_job &job, int i) const
@@ -55,19 +64,12 @@ template <int ROWS, int DEPTH> struct nhwc_changed {
                                          convoy_swizzled_cell<ROW_BYTES>(at, cell) * 16);
     }
 
-    /* Notes numbers of a word that are infinite or NaN: all bits of their exponents are set. */
-    __device__ __forceinline__ void note(uint32_t word, int i)
-    {
-        over |= (((word & 0x7c007c00u) + 0x04000400u) & 0x80008000u) != 0 ? 1u << i : 0u;
-    }
-
     /* Behind the last chunk of a tile. */
     __device__ __forceinline__ void tell(const struct nhwc_job &job)
     {
-        if (over == 0)
-            return;
+#pragma unroll
         for (int i = 0; i < COUNT; i++)
-            if ((over >> i & 1) != 0 && first + row + i * APART < job.m)
+            if (nhwc_any_over(over[i]) && first + row + i * APART < job.m)
                 nhwc_tell(job.overflow, true, image(job, i));
     }
 };
@@ -91,11 +93,9 @@ template <int ROWS, int DEPTH> struct nhwc_gated : nhwc_changed<ROWS, DEPTH> {
     int from[base::COUNT]; /* where the gates of a row's image begin */
     uint4 gate[base::COUNT];
 
-    /* A tile whose rows of this warpgroup are outputs from `output` on. */
     __device__ __forceinline__ void begin(const struct nhwc_job &job, int output)
     {
-        this->first = output;
-        this->over = 0;
+        base::begin(job, output);
 #pragma unroll
         for (int i = 0; i < base::COUNT; i++)
             from[i] = this->image(job, i) * job.gate_pixel;
@@ -117,12 +117,10 @@ template <int ROWS, int DEPTH> struct nhwc_gated : nhwc_changed<ROWS, DEPTH> {
 #pragma unroll
         for (int i = 0; i < base::COUNT; i++) {
             uint4 *place = this->place(rows, i), x = *place;
-            uint32_t word[4] = {nhwc_times(x.x, gate[i].x), nhwc_times(x.y, gate[i].y),
-                                nhwc_times(x.z, gate[i].z), nhwc_times(x.w, gate[i].w)};
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                this->note(word[e], i);
-            *place = make_uint4(word[0], word[1], word[2], word[3]);
+            x = make_uint4(nhwc_times(x.x, gate[i].x), nhwc_times(x.y, gate[i].y), nhwc_times(x.z, gate[i].z),
+                           nhwc_times(x.w, gate[i].w));
+            nhwc_collect_over(x, &this->over[i]);
+            *place = x;
         }
         convoy_wgmma_publish();
     }
@@ -133,21 +131,11 @@ template <int ROWS, int DEPTH> struct nhwc_scaled : nhwc_changed<ROWS, DEPTH> {
     using base = nhwc_changed<ROWS, DEPTH>;
     float scale[NHWC_CELL], shift[NHWC_CELL];
 
-    __device__ __forceinline__ void begin(const struct nhwc_job &, int output)
-    {
-        this->first = output;
-        this->over = 0;
-    }
-
     __device__ __forceinline__ void load(const struct nhwc_job &job, int chunk)
     {
         int channel = chunk * DEPTH + this->cell * NHWC_CELL;
-#pragma unroll
-        for (int e = 0; e < NHWC_CELL; e++) { /* channels that are not there stay finite */
-            bool there = channel + e < job.c;
-            scale[e] = there ? __ldg(job.input_scale + channel + e) : 0.0f;
-            shift[e] = there ? __ldg(job.input_shift + channel + e) : 0.0f;
-        }
+        nhwc_load_vector(job.input_scale, channel, job.c, 0.0f, scale); /* what is not there stays finite */
+        nhwc_load_vector(job.input_shift, channel, job.c, 0.0f, shift);
     }
 
     __device__ __forceinline__ void change(const struct nhwc_job &job, char *rows)
@@ -161,11 +149,8 @@ template <int ROWS, int DEPTH> struct nhwc_scaled : nhwc_changed<ROWS, DEPTH> {
 #pragma unroll
             for (int e = 0; e < NHWC_CELL; e++)
                 values[e] = convoy_larger(fmaf(values[e], scale[e], shift[e]), least);
-            uint4 x = nhwc_pack(values);
-            const uint32_t word[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                this->note(word[e], i);
+            const uint4 x = nhwc_pack(values);
+            nhwc_collect_over(x, &this->over[i]);
             *place = x;
         }
         convoy_wgmma_publish();

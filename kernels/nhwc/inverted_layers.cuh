@@ -6,8 +6,6 @@
 #include "kernels/nhwc/inverted_job.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
 
-#define INV_INFINITY 0x7c00u /* of fp16 */
-
 struct inv_place {
     int n, y, x;     /* the patch's first output */
     int top, left;   /* what is read of x begins there, in the image */
@@ -26,30 +24,12 @@ static __device__ __forceinline__ void inv_tell(const struct inv_job &job, int l
     nhwc_tell(convoy_overflow{job.overflow, job.marks[layer]}, over, n);
 }
 
-/* 0 as long as no word had infinity or NaN in it, else NaN in one of the halves. */
-static __device__ __forceinline__ uint32_t inv_taint(uint32_t taint, uint32_t word)
-{
-#ifdef __CUDA_ARCH__
-    uint32_t now;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(now) : "r"(word), "r"(0), "r"(taint));
-    return now;
-#else
-    bool over = (word & INV_INFINITY) == INV_INFINITY || (word >> 16 & INV_INFINITY) == INV_INFINITY;
-    return over ? 0x7e007e00u : taint;
-#endif
-}
-
-/* Of four words, which do not wait for each other. */
-static __device__ __forceinline__ void inv_taint_all(uint32_t (&taint)[4], const uint32_t (&words)[4])
+/* Collects what fp16 does not hold of four words, which do not wait for each other. */
+static __device__ __forceinline__ void inv_collect_over(const uint32_t (&words)[4], uint32_t (&over)[4])
 {
 #pragma unroll
     for (int e = 0; e < 4; e++)
-        taint[e] = inv_taint(taint[e], words[e]);
-}
-
-static __device__ __forceinline__ bool inv_is_tainted(uint32_t taint)
-{
-    return (taint & 0x7fff7fffu) != 0;
+        nhwc_collect_over(words[e], &over[e]);
 }
 
 /* The biases of a lane's channels, two in each tile of 8. */
@@ -218,11 +198,11 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
             for (int e = 0; e < 4; e++)
                 words[i][e] = (inside >> e % 2 & 1u) != 0 ? words[i][e] : 0;
     if (job.looks[0]) {
-        uint32_t taint[4] = {0, 0, 0, 0};
+        uint32_t over[4] = {0, 0, 0, 0};
 #pragma unroll
         for (int i = 0; i < INV_CHANNELS / 16; i++)
-            inv_taint_all(taint, words[i]);
-        inv_tell(job, 0, inv_is_tainted(taint[0] | taint[1] | taint[2] | taint[3]), n);
+            inv_collect_over(words[i], over);
+        inv_tell(job, 0, nhwc_any_over(over[0] | over[1] | over[2] | over[3]), n);
     }
     const uint16_t *at = reinterpret_cast<const uint16_t *>(table + piece * INV_TABLE_ROW);
     char *to = middle + at[threadIdx.x % CONVOY_WARPGROUP] * 16;
@@ -356,16 +336,16 @@ static __device__ __forceinline__ bool inv_is_output(const struct inv_job &job, 
     return line < job.side && column < job.side && place.y + line < job.oh && place.x + column < job.ow;
 }
 
-/* Tells of results that fp16 does not hold, of outputs that there are; taint: of a lane's
+/* Tells of results that fp16 does not hold, of outputs that there are; over: of a lane's
  * output lane / 4 in 0 and 2, of the one a line below in the others. */
 static __device__ __forceinline__ void inv_tell_outputs(const struct inv_job &job, int layer,
                                                         const struct inv_place &place,
-                                                        const uint32_t (&taint)[4])
+                                                        const uint32_t (&over)[4])
 {
     int output = inv_row((int)threadIdx.x % 32 / 4);
     inv_tell(job, layer,
-             (inv_is_tainted(taint[0] | taint[2]) && inv_is_output(job, place, output)) ||
-                 (inv_is_tainted(taint[1] | taint[3]) && inv_is_output(job, place, output + INV_SIDE)),
+             (nhwc_any_over(over[0] | over[2]) && inv_is_output(job, place, output)) ||
+                 (nhwc_any_over(over[1] | over[3]) && inv_is_output(job, place, output + INV_SIDE)),
              place.n);
 }
 
@@ -374,11 +354,11 @@ static __device__ __forceinline__ void inv_look(const struct inv_job &job, const
 {
     if (!job.looks[1])
         return;
-    uint32_t taint[4] = {0, 0, 0, 0};
+    uint32_t over[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < INV_CHANNELS / 16; i++)
-        inv_taint_all(taint, words[i]);
-    inv_tell_outputs(job, 1, place, taint);
+        inv_collect_over(words[i], over);
+    inv_tell_outputs(job, 1, place, over);
 }
 
 /* ---- The last layer ---- */
@@ -458,29 +438,30 @@ static __device__ __forceinline__ void inv_finish(const struct inv_job &job, con
                                                   const struct inv_place &place, float (&sum)[NT][4])
 {
     int map = (int)threadIdx.x % 4 * 2;
+    float2 bias[NT];
 #pragma unroll
-    for (int j = 0; j < NT; j++) {
-        if (job.bias[2] == nullptr || j * 8 >= job.k)
-            continue;
-        const float2 bias = __ldg(reinterpret_cast<const float2 *>(job.bias[2] + j * 8 + map));
-        sum[j][0] += bias.x;
-        sum[j][1] += bias.y;
-        sum[j][2] += bias.x;
-        sum[j][3] += bias.y;
-    }
+    for (int j = 0; j < NT; j++)
+        bias[j] = job.bias[2] != nullptr && j * 8 < job.k
+                      ? __ldg(reinterpret_cast<const float2 *>(job.bias[2] + j * 8 + map))
+                      : make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            sum[j][e] += e % 2 == 0 ? bias[j].x : bias[j].y;
     if (job.residual)
         inv_add_x<TILE>(job, x, place, sum);
-    uint32_t words[NT / 2][4], taint[4] = {0, 0, 0, 0};
+    uint32_t words[NT / 2][4], over[4] = {0, 0, 0, 0};
     inv_activate(job.act[2], sum, words);
 #pragma unroll
     for (int i = 0; i < NT / 2; i++) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
             if (i * 16 + e / 2 * 8 < job.k) /* others are zeros, which an infinity before makes NaN */
-                taint[e] = inv_taint(taint[e], words[i][e]);
+                nhwc_collect_over(words[i][e], &over[e]);
         inv_store(job, results + i / 4 * TILE::RESULT_BYTES, i % 4, words[i]);
     }
-    inv_tell_outputs(job, 2, place, taint);
+    inv_tell_outputs(job, 2, place, over);
 }
 
 #endif

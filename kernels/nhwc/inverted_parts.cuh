@@ -26,10 +26,10 @@ static __device__ __forceinline__ void inv_finish_cell(const struct inv_job &job
             sum[e / 4][e % 4 + 1] += added.y;
         }
     }
-    uint32_t words[1][4], taint[4] = {0, 0, 0, 0};
+    uint32_t words[1][4], over[4] = {0, 0, 0, 0};
     inv_activate(job.act[2], sum, words);
-    inv_taint_all(taint, words[0]);
-    inv_tell(job, 2, inv_is_tainted(taint[0] | taint[1] | taint[2] | taint[3]), place.n);
+    inv_collect_over(words[0], over);
+    inv_tell(job, 2, nhwc_any_over(over[0] | over[1] | over[2] | over[3]), place.n);
     int64_t output = ((int64_t)place.n * job.oh + place.y + line) * job.ow + place.x + column;
     *reinterpret_cast<uint4 *>(job.out + output * job.out_pixel + map) =
         make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);

@@ -27,6 +27,24 @@ static __device__ __forceinline__ uint4 nhwc_pack(const float (&values)[NHWC_CEL
                       convoy_half2(values[4], values[5]), convoy_half2(values[6], values[7]));
 }
 
+/* Numbers first to first + 7 of a vector of c; `instead` where there is no vector, or no number. */
+static __device__ __forceinline__ void nhwc_load_vector(const float *vector, int first, int c, float instead,
+                                                        float (&values)[NHWC_CELL])
+{
+    const float *from = vector + first;
+    int left = vector != nullptr ? c - first : 0;
+    if (reinterpret_cast<uintptr_t>(from) % 16 == 0 && left >= NHWC_CELL) {
+        float4 low = __ldg(reinterpret_cast<const float4 *>(from));
+        float4 high = __ldg(reinterpret_cast<const float4 *>(from) + 1);
+        values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
+        values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < NHWC_CELL; e++)
+        values[e] = e < left ? __ldg(from + e) : instead;
+}
+
 static __device__ __forceinline__ void nhwc_load(const convoy_fp16 *from, float (&values)[NHWC_CELL])
 {
     nhwc_unpack(*reinterpret_cast<const uint4 *>(from), values);
@@ -41,12 +59,11 @@ static __device__ __forceinline__ void nhwc_store(convoy_fp16 *to, const float (
 static __device__ __forceinline__ void nhwc_store_new(convoy_fp16 *to, const float (&values)[NHWC_CELL],
                                                       const struct convoy_overflow &overflow, int64_t n)
 {
-    bool over = false;
-#pragma unroll
-    for (int e = 0; e < NHWC_CELL; e++)
-        over |= nhwc_is_over(values[e]);
-    nhwc_tell(overflow, over, n);
-    nhwc_store(to, values);
+    const uint4 cell = nhwc_pack(values);
+    uint32_t over = 0;
+    nhwc_collect_over(cell, &over);
+    nhwc_tell(overflow, nhwc_any_over(over), n);
+    *reinterpret_cast<uint4 *>(to) = cell;
 }
 
 /* The larger of two numbers each, NaN if one of them is. */

@@ -77,24 +77,6 @@ struct stem_part {
     }
 };
 
-/* The largest magnitude of a thread's fp16, so far. */
-struct stem_most {
-    uint32_t most;
-
-    __device__ __forceinline__ void see(uint32_t word)
-    {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-        asm("max.NaN.xorsign.abs.f16x2 %0, %0, %1;" : "+r"(most) : "r"(word)); /* its sign says nothing */
-#elif !defined(__CUDACC__)
-        most = nhwc_larger(most, word & 0x7fff7fffu);
-#endif
-    }
-    __device__ __forceinline__ bool is_over() const
-    {
-        return (most & 0x7fffu) >= 0x7c00u || (most >> 16 & 0x7fffu) >= 0x7c00u;
-    }
-};
-
 /* A thread's pixels of a group, all of one column of the image, on the way from there to the ring. */
 template <typename TILE> struct stem_pixels {
     uint32_t raw[TILE::LOADS][STEM_CHANNELS];
