@@ -52,7 +52,7 @@ template <int ROWS, int NT, int CLUSTER> static float estimate(const struct conv
 static bool takes(const struct convoy_conv_shape *s)
 {
     int rest = nhwc_tap_channels(s) % DEPTH;
-    return (rest == 0 || rest > DEPTH / 2) && nhwc_takes(s);
+    return (rest == 0 || rest >= DEPTH / 2) && nhwc_takes(s);
 }
 
 template <int CLUSTER> static bool takes_in(const struct convoy_conv_shape *s)
