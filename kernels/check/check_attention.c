@@ -227,19 +227,6 @@ static cudaError_t read_answer(struct problem *problem, cudaError_t launched)
                                               problem->y.device, NULL);
 }
 
-/* Is image `loud`, and no other, marked? -1: none. */
-static bool marks_are(const struct problem *problem, int64_t loud)
-{
-    uint32_t *marks = convoy_check_memory(problem->shape.n, sizeof *marks);
-    bool right = cudaDeviceSynchronize() == cudaSuccess &&
-                 cudaMemcpy(marks, problem->marks, (size_t)problem->shape.n * sizeof *marks,
-                            cudaMemcpyDeviceToHost) == cudaSuccess;
-    for (int64_t n = 0; n < problem->shape.n; n++)
-        right = right && marks[n] == (n == loud ? MARK : 0);
-    free(marks);
-    return right;
-}
-
 /* A value of one image is infinite. */
 static void check_marks(struct convoy_check *check, struct problem *problem)
 {
@@ -249,11 +236,11 @@ static void check_marks(struct convoy_check *check, struct problem *problem)
     int row = convoy_check_between(check, 0, s->windows * s->keys - 1);
     int64_t pixel = problem->rows[V] != NULL ? problem->rows[V][row] : row;
     int64_t channel = 2 * s->heads * s->d + convoy_check_between(check, 0, s->heads * s->d - 1);
-    bool right = marks_are(problem, -1);
+    bool right = convoy_check_marked(problem->marks, s->n, -1, MARK);
     if (cudaMemcpy((convoy_fp16 *)(void *)problem->x_device.device + loud * s->v.image + pixel * s->v.pixel +
                        channel,
                    &infinite, sizeof infinite, cudaMemcpyHostToDevice) != cudaSuccess ||
-        launch(problem) != cudaSuccess || !marks_are(problem, loud) || !right) {
+        launch(problem) != cudaSuccess || !convoy_check_marked(problem->marks, s->n, loud, MARK) || !right) {
         check->failures++;
         fprintf(stderr, "FAILED: attention: marks of images, of which image %lld has an infinite value%s\n",
                 (long long)loud, right ? "" : "; marked before it had");

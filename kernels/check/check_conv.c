@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CROSSED       2000.0F /* how many times larger or smaller */
 #define SAMPLE_IMAGES 16
 #define SAMPLE_WORK   2e9          /* multiply-adds of the reference, about */
 #define PIECE_FLOATS  (16ll << 20) /* of y, copied back at a time to look for poison */
@@ -115,7 +116,16 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
                                      : " and 3 x 3 of stride 2",
              (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
              s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "",
-             which->nan ? ", NaN" : "");
+             which->nan       ? ", NaN"
+             : which->crossed ? ", crossed"
+                              : "");
+}
+
+/* Numbers of channels, `of_each` for each, again and again. */
+static void cross(float *numbers, size_t count, int channels, size_t of_each, float first)
+{
+    for (size_t i = 0; i < count; i++)
+        numbers[i] *= i / of_each % (size_t)channels < (size_t)channels / 2 ? first : 1 / first;
 }
 
 static void make_images(struct check_problem *problem, struct convoy_check *random)
@@ -136,7 +146,9 @@ static void make_images(struct check_problem *problem, struct convoy_check *rand
         }
     } else {
         problem->images = random_floats(bytes / sizeof(float), 1.0F, random);
-        for (int n = 0; n < s->n; n++)
+        if (problem->which.crossed)
+            cross(problem->images, bytes / sizeof(float), s->c, (size_t)s->h * s->w, CROSSED);
+        for (int n = problem->which.nan == CHECK_NAN_LAST ? s->n - 1 : 0; n < s->n; n++)
             convoy_check_put_nan(problem->which.nan,
                                  (float *)problem->images + n * images->image_bytes / (int64_t)sizeof(float),
                                  s->c, s->h, s->w);
@@ -172,6 +184,8 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     size_t outputs = (size_t)check_outputs(s), taps = (size_t)(s->c / s->groups) * s->r * s->s;
     make_images(problem, &random);
     problem->weights = random_floats((size_t)s->k * taps, sqrtf(3.0F / (float)taps), &random);
+    if (which->crossed)
+        cross(problem->weights, (size_t)s->k * taps, s->c / s->groups, (size_t)s->r * s->s, 1 / CROSSED);
     if (s->bias) {
         problem->bias = random_floats((size_t)s->k, 0.5F, &random);
         problem->device_bias = to_device(problem->bias, (size_t)s->k);
@@ -380,9 +394,10 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     if (kernel->nhwc)
         check_cuda(check_nhwc_answer(&nhwc, problem->y), "converting the answer");
     if (kernel->nhwc) {
-        int marked = 0; /* images: there is NaN in each, or in none */
+        enum check_nan nan = problem->which.nan; /* else in each image, or in none */
+        int marked = 0;
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
-        result.overflow = marked != (problem->which.nan != CHECK_NO_NAN ? s->n : 0);
+        result.overflow = marked != (nan == CHECK_NAN_LAST ? 1 : nan != CHECK_NO_NAN ? s->n : 0);
     }
     compare(problem, kernel->compute_type, nhwc.shape.nhwc.input, &result);
     if (runs > 0)

@@ -19,6 +19,9 @@ struct check_case {
     int64_t image_bytes; /* from image to image, at least an image's own bytes */
     bool in_place;       /* the residual is y itself */
     enum check_nan nan;  /* in the images, which are float */
+    /* Large numbers in the first half of the channels, small ones in the other, weights the other way round:
+     * of one half with the other one's weights, more than fp16 holds would come. */
+    bool crossed;
 };
 
 /* One line: sizes and options as they would be given to --conv. */

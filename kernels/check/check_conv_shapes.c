@@ -12,6 +12,7 @@ struct written {
     bool bias, residual, in_place, u8;
     enum check_nan nan;
     int overlapping; /* pooling over 3 x 3 of stride 2 follows: 1 without padding, 2 with it */
+    bool crossed;
 };
 
 static const struct written written[] = {
@@ -50,6 +51,18 @@ static const struct written written[] = {
     {2, 3, 10, 12, 21, 3, 1, 1, 0, 1, 1, 2, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_COLUMNS},
     {2, 3, 10, 12, 21, 1, 1, 1, 0, 1, 1, 2, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_ROWS},
     {2, 3, 10, 12, 21, 1, 1, 1, 0, 1, 1, 2, CONVOY_UNARY_TANH, true, false, false, false, CHECK_NAN_COLUMNS},
+    /* NaN in the last image alone, which the others of a tile are not told of: rows of a matrix of which 8
+     * lie between a lane's two, a filter for each channel, taps of a box. */
+    {13, 48, 1, 1, 40, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
+    {3, 72, 2, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false, CHECK_NAN_LAST},
+    {5, 40, 5, 6, 40, 5, 5, 1, 2, 1, 40, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
+    {2, 40, 9, 10, 24, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
+    {2, 72, 9, 10, 24, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
+    /* Tiles of more columns than there are maps, which read another chunk's weights. */
+    {5,    128,   3,     4,     40,           1, 1,   1, 0, 1, 1, 1, CONVOY_UNARY_NONE,
+     true, false, false, false, CHECK_NO_NAN, 0, true},
+    {1,    128,   9,     10,    40,           3, 3,   1, 1, 1, 1, 1, CONVOY_UNARY_NONE,
+     true, false, false, false, CHECK_NO_NAN, 0, true},
     /* 8-bit images of one, three and four channels. */
     {3, 1, 11, 9, 3, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, true},
     {3, 3, 10, 13, 7, 5, 5, 2, 2, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, true},
@@ -183,6 +196,7 @@ static struct check_case from_written(const struct written *w)
                   .u8 = w->u8},
         .in_place = w->in_place,
         .nan = w->nan,
+        .crossed = w->crossed,
     };
     which.shape.compute_type = CONVOY_COMPUTE_FP16; /* all kernels */
     if (!check_complete(&which))

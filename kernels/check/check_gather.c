@@ -120,17 +120,12 @@ static void check_marks(struct convoy_check *check, struct problem *problem)
     const convoy_fp16 infinite = 0x7c00;
     int64_t loud = convoy_check_between(check, 0, (int)s->n - 1);
     int32_t cell = problem->pieces_of[convoy_check_between(check, 0, (int)(s->rows * s->pieces) - 1)];
-    uint32_t *marks = convoy_check_memory(s->n, sizeof *marks);
     if (cell < 0)
         loud = -1;
     bool right = loud < 0 || cudaMemcpy(half(&problem->x_half) + loud * s->x_image + (int64_t)cell * 8,
                                         &infinite, sizeof infinite, cudaMemcpyHostToDevice) == cudaSuccess;
-    right = right && launch(problem) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess &&
-            cudaMemcpy(marks, problem->marks, (size_t)s->n * sizeof *marks, cudaMemcpyDeviceToHost) ==
-                cudaSuccess;
-    for (int64_t n = 0; n < s->n; n++)
-        right = right && marks[n] == (n == loud && problem->adds ? MARK : 0);
-    free(marks);
+    right = right && launch(problem) == cudaSuccess &&
+            convoy_check_marked(problem->marks, s->n, problem->adds ? loud : -1, MARK);
     if (!right) {
         check->failures++;
         fprintf(stderr, "FAILED: gather: marks of images, of which image %lld has an infinite number%s\n",

@@ -266,7 +266,7 @@ void convoy_check_put_nan(enum check_nan where, float *planes, int count, int h,
 {
     for (int i = 0; i < count * h * w; i++) {
         int line = where == CHECK_NAN_ROWS ? i / w % h : i % w;
-        if (where != CHECK_NO_NAN && (line == 0 || line == 3))
+        if (where == CHECK_NAN_LAST || (where != CHECK_NO_NAN && (line == 0 || line == 3)))
             planes[i] = NAN;
     }
 }
@@ -426,4 +426,15 @@ void *convoy_check_device_copy(const void *host, size_t bytes)
         exit(1);
     }
     return device;
+}
+
+bool convoy_check_marked(const uint32_t *marks, int64_t n, int64_t loud, uint32_t mark)
+{
+    uint32_t *host = convoy_check_memory(n, sizeof *host);
+    bool right = cudaDeviceSynchronize() == cudaSuccess &&
+                 cudaMemcpy(host, marks, (size_t)n * sizeof *host, cudaMemcpyDeviceToHost) == cudaSuccess;
+    for (int64_t i = 0; i < n; i++)
+        right = right && host[i] == (i == loud ? mark : 0);
+    free(host);
+    return right;
 }

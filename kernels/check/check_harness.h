@@ -23,8 +23,8 @@ struct convoy_check {
 
 /* Where images have NaN: lines 0 and 3. Of the windows of 2 x 2 that are pooled, first one side is NaN, then
  * the other, then none. A kernel may multiply what lies beside the filter by zero, so rows are for filters of
- * one row, columns for filters of one column. */
-enum check_nan { CHECK_NO_NAN, CHECK_NAN_ROWS, CHECK_NAN_COLUMNS };
+ * one row, columns for filters of one column. Or all of the last image, and no other one. */
+enum check_nan { CHECK_NO_NAN, CHECK_NAN_ROWS, CHECK_NAN_COLUMNS, CHECK_NAN_LAST };
 
 /* Device memory and its image on the host. Around it, and in it until something is written there, lies one
  * particular NaN: what is read outside spoils the answer, what is written outside is seen. */
@@ -63,6 +63,9 @@ void convoy_check_upload(const struct convoy_check_buffer *buffer);
 void *convoy_check_memory(int64_t count, size_t size);
 void *convoy_check_device_copy(const void *host, size_t bytes);
 void convoy_check_free(struct convoy_check_buffer *buffer);
+/* Waits for the device. Of n images, is image `loud` marked with `mark`, and no other one marked? -1: none.
+ */
+bool convoy_check_marked(const uint32_t *marks, int64_t n, int64_t loud, uint32_t mark);
 
 /* Counts a case: waits for the device, compares y with want (NaN: nothing may be written there, unless
  * check->has_nan), looks at the guards of y and, if it is not NULL, of scratch. A failure is counted and

@@ -90,6 +90,23 @@ static void reference_pixel(const struct problem *problem, const float *x, doubl
                (problem->shifted ? (double)problem->shift.host[i] : 0);
 }
 
+/* One number of an image is infinite: its pixel becomes NaN. No other image is told of. */
+static void check_marks(struct convoy_check *check, struct problem *problem)
+{
+    const struct convoy_nhwc_normalize *s = &problem->shape;
+    int64_t loud = convoy_check_between(check, 0, (int)s->n - 1);
+    int64_t pixel = loud * s->pixels + convoy_check_between(check, 0, (int)s->pixels - 1);
+    bool right = convoy_check_marked(problem->marks, s->n, -1, MARK);
+    problem->x.host[pixel * s->c + convoy_check_between(check, 0, (int)s->c - 1)] = INFINITY;
+    convoy_check_upload(&problem->x);
+    if (launch(problem) != cudaSuccess || !convoy_check_marked(problem->marks, s->n, loud, MARK) || !right) {
+        check->failures++;
+        fprintf(stderr,
+                "FAILED: nhwc_normalize: marks of images, of which image %lld has an infinite number%s\n",
+                (long long)loud, right ? "" : "; marked before it had");
+    }
+}
+
 void convoy_check_nhwc_normalize(struct convoy_check *check)
 {
     struct problem problem = {0};
@@ -106,6 +123,7 @@ void convoy_check_nhwc_normalize(struct convoy_check *check)
         "nhwc_normalize %lld x %lld x %lld, pixels of %lld and %lld, rms %d, scale %d, shift %d",
         (long long)s->n, (long long)s->pixels, (long long)s->c, (long long)s->x_pixel, (long long)s->y_pixel,
         s->rms, problem.scaled, problem.shifted);
+    check_marks(check, &problem);
     free(want);
     (void)cudaFree(problem.marks);
     convoy_check_free(&problem.x);
