@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CROSSED       2000.0F /* how many times larger or smaller */
+#define LARGE         2000.0F /* how many times larger or smaller */
 #define SAMPLE_IMAGES 16
 #define SAMPLE_WORK   2e9          /* multiply-adds of the reference, about */
 #define PIECE_FLOATS  (16ll << 20) /* of y, copied back at a time to look for poison */
@@ -116,9 +116,10 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
                                      : " and 3 x 3 of stride 2",
              (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
              s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "",
-             which->nan       ? ", NaN"
-             : which->crossed ? ", crossed"
-                              : "");
+             which->nan                        ? ", NaN"
+             : which->numbers == CHECK_CROSSED ? ", crossed"
+             : which->numbers == CHECK_BEYOND  ? ", large beyond"
+                                               : "");
 }
 
 /* Numbers of channels, `of_each` for each, again and again. */
@@ -126,6 +127,16 @@ static void cross(float *numbers, size_t count, int channels, size_t of_each, fl
 {
     for (size_t i = 0; i < count; i++)
         numbers[i] *= i / of_each % (size_t)channels < (size_t)channels / 2 ? first : 1 / first;
+}
+
+/* Planes of h x w: of images, or of filters. */
+static void put_large_beyond(float *numbers, size_t count, int h, int w, bool filter)
+{
+    for (size_t i = 0; i < count; i++) {
+        int row = (int)(i / (size_t)w % (size_t)h), column = (int)(i % (size_t)w);
+        bool first = row == 0 || column == 0, last = row == h - 1 || column == w - 1;
+        numbers[i] *= (filter ? first && !last : last) ? LARGE : filter && last ? 0 : 1;
+    }
 }
 
 static void make_images(struct check_problem *problem, struct convoy_check *random)
@@ -146,8 +157,10 @@ static void make_images(struct check_problem *problem, struct convoy_check *rand
         }
     } else {
         problem->images = random_floats(bytes / sizeof(float), 1.0F, random);
-        if (problem->which.crossed)
-            cross(problem->images, bytes / sizeof(float), s->c, (size_t)s->h * s->w, CROSSED);
+        if (problem->which.numbers == CHECK_CROSSED)
+            cross(problem->images, bytes / sizeof(float), s->c, (size_t)s->h * s->w, LARGE);
+        else if (problem->which.numbers == CHECK_BEYOND)
+            put_large_beyond(problem->images, bytes / sizeof(float), s->h, s->w, false);
         for (int n = problem->which.nan == CHECK_NAN_LAST ? s->n - 1 : 0; n < s->n; n++)
             convoy_check_put_nan(problem->which.nan,
                                  (float *)problem->images + n * images->image_bytes / (int64_t)sizeof(float),
@@ -184,8 +197,10 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     size_t outputs = (size_t)check_outputs(s), taps = (size_t)(s->c / s->groups) * s->r * s->s;
     make_images(problem, &random);
     problem->weights = random_floats((size_t)s->k * taps, sqrtf(3.0F / (float)taps), &random);
-    if (which->crossed)
-        cross(problem->weights, (size_t)s->k * taps, s->c / s->groups, (size_t)s->r * s->s, 1 / CROSSED);
+    if (which->numbers == CHECK_CROSSED)
+        cross(problem->weights, (size_t)s->k * taps, s->c / s->groups, (size_t)s->r * s->s, 1 / LARGE);
+    else if (which->numbers == CHECK_BEYOND)
+        put_large_beyond(problem->weights, (size_t)s->k * taps, s->r, s->s, true);
     if (s->bias) {
         problem->bias = random_floats((size_t)s->k, 0.5F, &random);
         problem->device_bias = to_device(problem->bias, (size_t)s->k);
@@ -397,7 +412,9 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         enum check_nan nan = problem->which.nan; /* else in each image, or in none */
         int marked = 0;
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
-        result.overflow = marked != (nan == CHECK_NAN_LAST ? 1 : nan != CHECK_NO_NAN ? s->n : 0);
+        result.overflow = nan == CHECK_NAN_LAST
+                              ? !convoy_check_marked(nhwc.overflow, s->n, s->n - 1, CHECK_MARK)
+                              : marked != (nan != CHECK_NO_NAN ? s->n : 0);
     }
     compare(problem, kernel->compute_type, nhwc.shape.nhwc.input, &result);
     if (runs > 0)

@@ -14,14 +14,21 @@ void check_cuda(cudaError_t error, const char *what);
 /* For qsort(): floats, the least first. */
 int check_by_value(const void *a, const void *b);
 
+/* Numbers of which only what is no output would be more than fp16 holds: nothing may be told of that. */
+enum check_numbers {
+    CHECK_ALIKE,   /* no such numbers */
+    CHECK_CROSSED, /* large ones in the first half of the channels, small ones in the other, weights the other
+                    * way round: one half with the weights of the other one */
+    CHECK_BEYOND,  /* large ones in the last row and column of an image and the first ones of a filter, whose
+                    * last ones are 0: outputs beyond the last one, without padding */
+};
+
 struct check_case {
     struct convoy_conv_shape shape;
     int64_t image_bytes; /* from image to image, at least an image's own bytes */
     bool in_place;       /* the residual is y itself */
     enum check_nan nan;  /* in the images, which are float */
-    /* Large numbers in the first half of the channels, small ones in the other, weights the other way round:
-     * of one half with the other one's weights, more than fp16 holds would come. */
-    bool crossed;
+    enum check_numbers numbers;
 };
 
 /* One line: sizes and options as they would be given to --conv. */

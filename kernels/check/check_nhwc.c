@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define CHECK_MARK  7
 #define CHECK_PIECE 256 /* images */
 
 /* Channels of a pixel that are there for others: tensors are often parts of larger ones. */

@@ -10,6 +10,8 @@ bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_co
 /* Its guess of the time, in its own layout. */
 float check_estimate(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape);
 
+#define CHECK_MARK 7
+
 /* A problem in that layout; device memory. Free it also after a failure. */
 struct check_nhwc {
     struct convoy_conv_shape shape;

@@ -6,20 +6,21 @@
  * its columns, each has the filter's row at the inputs that it belongs to, and zeros elsewhere. So 16 strips
  * of 4 outputs are multiplied at once, two channels at a time: what a lane needs of A (mma.cuh) is then a
  * pixel's two channels as they lie in memory, and 16 bytes are those of 4 products. Of 7 x 7, 28 % of what is
- * multiplied counts (10 inputs of 12, one channel of two, 4 outputs' 7 taps of 10), and the tensor cores
+ * multiplied counts (10 inputs of 12.6, one channel of two, 4 outputs' 7 taps of 10), and the tensor cores
  * multiply eight times as fast.
  *
  * A block makes tiles of 32 channels, 8 for each warp. The copy engine brings the box of inputs that a tile
  * reads, with zeros where there is no pixel, into one of two places in turns; results go out by the place
- * that has been read. A strip is ROWS rows high, so that an input is loaded from shared memory about twice.
- * Filters stay in registers, two numbers in one: which of them is multiplied, and by which of the two
+ * that has been read. A strip is ROWS rows high, so that a row of inputs is loaded from shared memory about
+ * twice. Filters stay in registers, two numbers in one: which of them is multiplied, and by which of the two
  * channels, is a matter of the bytes that one instruction picks.
  *
  * One H200, 256 images, 7 x 7: 96 x 56 x 56 201 us (nhwc_depthwise 669, predicted 100, memory 73), 384 x 14 x
  * 14 60 us (192, 30, 18).
  *
- * An infinite input, or NaN, makes NaN of up to 3 outputs beside those that it belongs to, of the same image
- * and of two channels: its image was marked, or is by these. */
+ * An infinite input, or NaN, makes NaN of up to 5 outputs of a row beside those that it belongs to, and of
+ * the last strip of the row above, of the same image and of two channels: its image was marked, or is by
+ * these. */
 #include "kernels/nhwc/conv_wgmma.cuh"
 
 #define BAND_CHANNELS    32 /* of a tile */
@@ -171,7 +172,7 @@ band_multiply(const struct band_job &job, const char *place, const int (&from)[2
     }
 }
 
-/* Bias and activation; rounds and stores to shared memory, 4 ROWS rows of a tile's outputs for each strip. */
+/* Bias and activation; rounds and stores to shared memory, ROWS rows of 4 outputs for each strip. */
 template <int ROWS>
 static __device__ __forceinline__ void band_finish(const struct band_job &job, char *place,
                                                    const band_origin &at, int column, int lane,

@@ -247,12 +247,18 @@ static inline double nhwc_floor_us(const struct convoy_conv_shape *s)
     return bytes / CONVOY_ESTIMATE_BYTES_PER_US;
 }
 
-/* Cycles for one chunk of a tile of `pieces` times 64 outputs by n maps, of which this block copies the
- * weights of `copied`: products read A and B from shared memory at 128 bytes a cycle. */
-static inline double nhwc_chunk_cycles(int pieces, int n, int depth, int copied)
+/* Cycles of a product of 64 x n x 16, which reads 64 and n rows of 32 bytes of shared memory, 128 a cycle. */
+static inline double nhwc_product_cycles(int n)
 {
     double product = n / 2.0, read = 16.0 + n / 4.0;
-    double products = pieces * (depth / 16) * (product > read ? product : read);
+    return product > read ? product : read;
+}
+
+/* Cycles for one chunk of a tile of `pieces` times 64 outputs by n maps, of which this block copies the
+ * weights of `copied`. */
+static inline double nhwc_chunk_cycles(int pieces, int n, int depth, int copied)
+{
+    double products = pieces * (depth / 16) * nhwc_product_cycles(n);
     double copies = (pieces * NHWC_PIECE + copied) * depth * 2 / NHWC_L2_BYTES;
     return products > copies ? products : copies;
 }

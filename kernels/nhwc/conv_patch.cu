@@ -12,13 +12,13 @@
  * three warpgroups take them in turns, 64 outputs by 64 maps each, so that two multiply while one ends its
  * piece. The end is that of conv_wgmma.cuh, with boxes of 8 x 8 outputs in place of rows.
  *
- * One H200, 256 images of 64 x 56 x 56 to 64 maps: 121 us, where nhwc_wgmma took 150 to 183 and the products
+ * One H200, 256 images of 64 x 56 x 56 to 64 maps: 101 us, where nhwc_wgmma took 150 to 183 and the products
  * alone take 64.
  *
  * nhwc_patch:4x2 is the same of 65 to 128 channels, in two panels of 64, for 32 maps at a time: as many
  * weights. Of more maps inputs are read once for each 32. Floor of a piece: 72 products of 64 x 32 x 16,
  * which read 3 KB of shared memory each, 24 cycles. 256 images of 128 x 56 x 56 to 32 maps (densenet121) on
- * an H200: predicted 120 us, measured 117, where nhwc_wgmma takes 250 and memory 66.
+ * an H200: predicted 120 us, measured 117, where nhwc_wgmma takes 250 and memory 61.
  *
  * nhwc_grouped_patch is the same of groups, whose channels that a tile of 64 maps reads are 64 at most
  * (conv_groups.cuh). */
@@ -273,18 +273,11 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
 
 /* ---- The list ---- */
 
-/* Cycles of a product of 64 x N x 16, which reads 64 and N rows of 32 bytes of shared memory. */
-static double product_cycles(int n)
-{
-    double multiplies = n / 2.0, reads = 16 + n / 4.0;
-    return multiplies > reads ? multiplies : reads;
-}
-
 template <int TILES, int BOXES> static float estimate(const struct convoy_conv_shape *s)
 {
     using tile = nhwc_patch_tile<TILES, BOXES>;
     int64_t pieces = patches_of(s) * convoy_div_up(nhwc_columns_of(s), tile::N);
-    double products = tile::CHUNKS * (64 / 16) * product_cycles(tile::N); /* cycles of a piece */
+    double products = tile::CHUNKS * (64 / 16) * nhwc_product_cycles(tile::N); /* cycles of a piece */
     double cycles =
         (double)convoy_div_up(pieces, CONVOY_ESTIMATE_SMS) * products * 1.5 + NHWC_START_CYCLES * 2;
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);

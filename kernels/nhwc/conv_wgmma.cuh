@@ -15,8 +15,6 @@
 #ifndef CONVOY_KERNELS_NHWC_CONV_WGMMA_CUH
 #define CONVOY_KERNELS_NHWC_CONV_WGMMA_CUH
 
-#include "kernels/device/divider.cuh"
-#include "kernels/device/mma.cuh"
 #include "kernels/device/tensor_copy.cuh"
 #include "kernels/device/wgmma.cuh"
 #include "kernels/nhwc/conv_job.cuh"

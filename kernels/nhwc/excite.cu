@@ -254,8 +254,9 @@ __global__ void __launch_bounds__(THREADS)
         if (part > 0 || row >= job.cells * NHWC_CELL)
             continue;
         float gate = row < job.c ? finish(job, 1, row, sum) : 0.0f;
-        nhwc_tell(job.overflow, nhwc_is_over(gate), n);
-        y[n * job.y_pixel + row] = (convoy_fp16)(convoy_half2(gate, 0.0f) & 0xffffu);
+        uint32_t over = 0, word = nhwc_word(gate, 0.0f, &over);
+        nhwc_tell(job.overflow, nhwc_any_over(over), n);
+        y[n * job.y_pixel + row] = (convoy_fp16)(word & 0xffffu);
     }
 }
 

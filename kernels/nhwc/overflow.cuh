@@ -7,12 +7,6 @@
 
 #include <cuda_runtime.h>
 
-/* True of NaN, and of what is rounded to infinity: 65,519.99 is still rounded to 65,504. */
-static __device__ __forceinline__ bool nhwc_is_over(float x)
-{
-    return !(fabsf(x) < 65520.0f);
-}
-
 /* Collects in *over, which begins at 0, whether one of the two fp16 numbers of a word is not finite: 0 times
  * such a number is NaN, and stays it. One instruction for two numbers, none of which waits for a comparison.
  */

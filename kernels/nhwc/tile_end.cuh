@@ -72,7 +72,7 @@ static __device__ __forceinline__ void nhwc_add_residual(const char *panels, int
     }
 }
 
-/* Sums of tiles that are no output: what a tile's columns beyond the tensor's have multiplied is undefined.
+/* Zeros in place of sums that are no output, from tile `tiles` on: they multiplied weights of another chunk.
  */
 template <int NT> static __device__ __forceinline__ void nhwc_drop_tiles(int tiles, float (&sum)[NT][4])
 {
