@@ -281,8 +281,8 @@ static bool takes_turn(const struct convoy_conv_kernel *kernel, int taken, int j
     static const struct {
         const char *family;
         int turns;
-    } families[] = {{"tensor", 5},     {"fused_gemm", 2},  {"nhwc_wgmma", 2},   {"nhwc_split", 2},
-                    {"nhwc_gated", 2}, {"nhwc_scaled", 2}, {"nhwc_grouped", 2}, {"nhwc_maps", 4}};
+    } families[] = {{"tensor", 5},     {"fused_gemm", 3},  {"nhwc_wgmma", 2},   {"nhwc_split", 2},
+                    {"nhwc_gated", 2}, {"nhwc_scaled", 2}, {"nhwc_grouped", 2}, {"nhwc_maps", 6}};
     for (size_t f = 0; in_turns && f < sizeof families / sizeof families[0]; f++)
         if (strncmp(kernel->name, families[f].family, strlen(families[f].family)) == 0)
             return taken == 0 || (taken + j) % families[f].turns == 0;
