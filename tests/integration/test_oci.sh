@@ -124,10 +124,13 @@ find "$tree" -newer "$work/before" ! -type d | grep -vE "^$tree/(etc/hosts|etc/r
 echo "Its health check, and the client."
 mapfile -t check < <(json "$work/inspected" '"\n".join(d["Docker"]["config"]["Healthcheck"]["Test"][1:])')
 healthy() { "${buildah[@]}" run --isolation chroot --env "CONVOY_URL=$url" "$container" -- "${check[@]}"; }
-[ "$(healthy)" = ready ] || fail "it is not found healthy"
-"${buildah[@]}" run --isolation chroot --volume "$PWD/models/samples:/samples:ro" "$container" -- \
-  /usr/bin/convoy classify --top 1 --url "$url" /samples/truck.jpg >"$work/classified" || fail "convoy does not classify"
-grep -qw truck "$work/classified" || fail "$(cat "$work/classified")"
+says_ready() { [ "$(healthy)" = ready ]; }
+until_true 20 says_ready || fail "it is not found healthy: $(healthy 2>&1)"
+classifies() {
+  "${buildah[@]}" run --isolation chroot --volume "$PWD/models/samples:/samples:ro" "$container" -- \
+    /usr/bin/convoy classify --top 1 --url "$url" /samples/truck.jpg >"$work/classified" 2>&1 && grep -qw truck "$work/classified"
+}
+until_true 20 classifies || fail "convoy does not classify: $(cat "$work/classified")"
 tar -cf "$work/set.tar" -C models/samples fashion
 lacks_archives() {
   ! "${buildah[@]}" run --isolation chroot --volume "$work/set.tar:/set.tar:ro" "$container" -- /usr/bin/convoy eval --url "$url" /set.tar >"$work/said" 2>&1 &&
