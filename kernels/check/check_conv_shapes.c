@@ -146,14 +146,14 @@ static const struct written written[] = {
     {13, 48, 1, 1, 40, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
     {3, 72, 2, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false, CHECK_NAN_LAST},
     {5, 40, 5, 6, 40, 5, 5, 1, 2, 1, 40, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
-    {2, 40, 9, 10, 24, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
-    {2, 72, 9, 10, 24, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
+    {2, 40, 4, 5, 24, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
+    {2, 72, 4, 5, 24, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_LAST},
     /* Tiles of more columns than there are maps, which read another chunk's weights; boxes of outputs, of
      * which some are beyond the image. */
-    {5, 128, 3, 4, 40, 1, 1, 1, 0, 1, 1, 1, .bias = true, .numbers = CHECK_CROSSED},
-    {1, 128, 9, 10, 40, 3, 3, 1, 1, 1, 1, 1, .bias = true, .numbers = CHECK_CROSSED},
-    {2, 40, 13, 14, 24, 3, 3, 1, 0, 1, 1, 1, .bias = true, .numbers = CHECK_BEYOND},
-    {2, 72, 13, 14, 24, 3, 3, 1, 0, 1, 1, 1, .bias = true, .numbers = CHECK_BEYOND},
+    {3, 128, 3, 4, 40, 1, 1, 1, 0, 1, 1, 1, .bias = true, .numbers = CHECK_CROSSED},
+    {1, 128, 4, 5, 40, 3, 3, 1, 1, 1, 1, 1, .bias = true, .numbers = CHECK_CROSSED},
+    {1, 40, 11, 12, 24, 3, 3, 1, 0, 1, 1, 1, .bias = true, .numbers = CHECK_BEYOND},
+    {1, 72, 11, 12, 24, 3, 3, 1, 0, 1, 1, 1, .bias = true, .numbers = CHECK_BEYOND},
     {2, 40, 13, 16, 40, 3, 3, 1, 0, 1, 40, 1, .bias = true, .numbers = CHECK_BEYOND},
 };
 
