@@ -178,18 +178,12 @@ static cudaError_t launch(struct problem *problem, const struct convoy_bottlenec
     return kernel->launch(&problem->shape, &operands, NULL);
 }
 
-/* Is image `loud`, and no other, marked, with `mark`? -1: none. */
+/* Is image `loud`, and no other, marked, with `mark`? -1: none. Takes the marks away. */
 static bool marks_are(const struct problem *problem, int loud, uint32_t mark)
 {
-    uint32_t *marks = convoy_check_memory(problem->shape.n, sizeof *marks);
-    bool right = cudaDeviceSynchronize() == cudaSuccess &&
-                 cudaMemcpy(marks, problem->marks, (size_t)problem->shape.n * sizeof *marks,
-                            cudaMemcpyDeviceToHost) == cudaSuccess &&
-                 cudaMemset(problem->marks, 0, (size_t)problem->shape.n * sizeof *marks) == cudaSuccess;
-    for (int n = 0; n < problem->shape.n; n++)
-        right = right && marks[n] == (n == loud ? mark : 0);
-    free(marks);
-    return right;
+    bool right = convoy_check_marked(problem->marks, problem->shape.n, loud, mark);
+    return cudaMemset(problem->marks, 0, (size_t)problem->shape.n * sizeof *problem->marks) == cudaSuccess &&
+           right;
 }
 
 /* A bias that one layer's result does not stand, each in turn: the image is marked for that layer. Later

@@ -294,7 +294,7 @@ __global__ void __launch_bounds__(BAND_WARPS * 32, BAND_BLOCKS)
 /* How a layer is cut. */
 struct band_tiles {
     int images, groups, across; /* as of the job */
-    int width, height;          /* of the box of an image's inputs */
+    int width, height;          /* of the box of an image's inputs: at most 72 x 118, as 16 strips go */
     int box;                    /* its pixels, with some behind that a strip may look at, a multiple of 8 */
     int tiles_x, tiles_y, tiles;
     double cycles; /* of a multiprocessor, for a tile of 32 channels */
@@ -337,7 +337,7 @@ static struct band_tiles tiles_of(const struct convoy_conv_shape *s, int rows)
                 if (images > 1 && (across < all_across || groups < all_groups))
                     break;
                 struct band_tiles t = tiles_as(s, rows, images, groups, across);
-                if (t.images * t.box * BAND_BYTES > BAND_PLACE_BYTES || t.width > 256 || t.height > 256)
+                if (t.images * t.box * BAND_BYTES > BAND_PLACE_BYTES)
                     continue;
                 if (best.tiles == 0 || t.tiles * t.cycles < best.tiles * best.cycles)
                     best = t;
