@@ -130,6 +130,8 @@ class Bench:
         except Failed as reason:
             self.note(f"the peers are left out: PyTorch or onnx cannot be used with {sys.executable}: {reason}")
             return
+        if self.options.compile != [] and not self.options.autotune:
+            self.note("torch.compile is in its default mode (--no-autotune)")
         if not self.results["torch"]["gpu"]:
             self.note("PyTorch finds no GPU here: the peers' times are those of the CPU and say nothing")
 
@@ -196,6 +198,7 @@ class Peer:
             "precision": self.precision,
             "channels_last": self.channels_last,
             "compile": self.compiles,
+            "autotune": self.bench.options.autotune,
         }
         limit = self.bench.limit(self.bench.options.compile_seconds if self.compiles else ANSWER_S)
         return self.bench.ask_torch(question, limit, self.process)["prepare_s"]

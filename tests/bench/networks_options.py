@@ -87,6 +87,7 @@ def read_options(about):
     add("--compile", metavar="LIST", help="torch.compile for these networks alone, or NETWORK:BATCH (default: all)")
     add("--no-compile", action="store_true", help="without torch.compile, which takes minutes")
     add("--compile-seconds", type=positive(float), default=400, help="for one compilation, then it is given up (default 400)")
+    add("--no-autotune", dest="autotune", action="store_false", help="torch.compile does not try which kernels are fastest")
     add("--every-peer", action="store_true", help="PyTorch in both layouts in every arithmetic, and torch.compile in fp32")
     add("--no-peers", dest="peers", action="store_false", help="ours alone")
     add(

@@ -4,7 +4,7 @@
     {"do": "hello"}                          what is this?
     {"do": "reference", NETWORK, input, rows, out}
                                              the outputs of the first rows in float64, written to out
-    {"do": "prepare", key, NETWORK, input, batch, precision, channels_last, compile}
+    {"do": "prepare", key, NETWORK, input, batch, precision, channels_last, compile, autotune}
     {"do": "prepare", key, conv, seed, precision, channels_last}
                                              a network, or a convolution n,c,h,w,k,r,s by itself, captured as a CUDA graph
     {"do": "measure", key, runs, out}        its times in microseconds; its outputs as float32, if there is an out
@@ -80,7 +80,7 @@ def network_to_run(asked):
     )
     if asked["compile"]:
         # The code of a library's module may have parts that Python runs. What it captures is one graph all the same.
-        network = peer_torch.compiled(network, whole=not asked.get("module"))
+        network = peer_torch.compiled(network, whole=not asked.get("module"), autotune=asked["autotune"])
     return lambda: network(image)
 
 

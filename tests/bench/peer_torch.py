@@ -82,14 +82,15 @@ def as_given(thing, precision, channels_last):
     return thing.to(memory_format=torch.channels_last) if channels_last else thing
 
 
-def compiled(network, whole=True):
-    """By everything that torch.compile can do for a network that does not change: weights as constants (freezing), the
-    fastest kernels by trying. Its own CUDA graphs stay off, because we capture one around it as around all others. whole: it must be one
-    graph, or compiling fails."""
+def compiled(network, whole=True, autotune=True):
+    """By everything that torch.compile can do for a network that does not change: weights as constants (freezing) and, where
+    autotune, the fastest kernels by trying, which takes it minutes. Its own CUDA graphs stay off, because we capture one around it as
+    around all others. whole: it must be one graph, or compiling fails."""
     import torch._inductor.config
 
     torch._inductor.config.freezing = True
-    return torch.compile(network, mode="max-autotune-no-cudagraphs", fullgraph=whole, dynamic=False)
+    mode = "max-autotune-no-cudagraphs" if autotune else "default"
+    return torch.compile(network, mode=mode, fullgraph=whole, dynamic=False)
 
 
 def capture(run):
