@@ -458,6 +458,7 @@ static const struct {
                  {"excite", convoy_check_excite, true},
                  {"patches", convoy_check_patches, true},
                  {"attention", convoy_check_attention, true},
+                 {"nhwc_pool", convoy_check_nhwc_pool, true},
                  {"nhwc_normalize", convoy_check_nhwc_normalize, true},
                  {"bottleneck", convoy_check_bottleneck, true},
                  {"inverted", convoy_check_inverted, true}};

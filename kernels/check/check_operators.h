@@ -19,6 +19,7 @@ void convoy_check_fit_images(struct convoy_check *check);
 void convoy_check_decoded_planes(struct convoy_check *check);
 /* Where the device has kernels for tensors in 16 bits. */
 void convoy_check_attention(struct convoy_check *check);
+void convoy_check_nhwc_pool(struct convoy_check *check);
 void convoy_check_nhwc_normalize(struct convoy_check *check);
 void convoy_check_gather(struct convoy_check *check);
 void convoy_check_excite(struct convoy_check *check);

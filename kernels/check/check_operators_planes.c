@@ -1,6 +1,8 @@
 /* The checks of what works on images: pooling, and reading them. */
 #include "kernels/check/check_operators.h"
 
+#include "kernels/nhwc.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,7 +32,7 @@ static double pool_one(const struct convoy_pool_shape *shape, const float *plane
                 continue;
             empty = false;
             double value = (double)plane[y * shape->w + x];
-            result = shape->average ? result + value : fmax(result, value);
+            result = shape->average ? result + value : convoy_check_larger(result, value);
         }
     if (empty)
         result = 0;
@@ -44,36 +46,49 @@ static int outputs_along(int size, int before, int after, int window, int dilati
     return (size + before + after - (window - 1) * dilation - 1) / stride + 1;
 }
 
-/* Windows that every network has, and any others. */
-static struct convoy_pool_shape any_pool(struct convoy_check *check)
+/* Windows that every network has (2 x 2, 3 x 3, all of an image), and any others. large: images of 3 x 3
+ * windows alone, so many that a thread of nhwc_pool_rows makes several rows on a GPU, too. */
+static struct convoy_pool_shape any_pool(struct convoy_check *check, bool large)
 {
     struct convoy_pool_shape shape = {.planes = convoy_check_between(check, 1, 13),
                                       .average = convoy_check_between(check, 0, 1),
                                       .count_padding = convoy_check_between(check, 0, 1),
                                       .act = convoy_check_any_unary(check)};
-    int form = convoy_check_between(check, 0, 3);
+    int form = large ? 4 : convoy_check_between(check, 0, 5), stride = convoy_check_between(check, 1, 2);
+    int side = large ? 3 : convoy_check_between(check, 2, 3);
     shape.h = convoy_check_between(check, 2, 20);
     shape.w = convoy_check_between(check, 0, 1) ? convoy_check_between(check, 2, 20)
                                                 : 4 * convoy_check_between(check, 1, 6);
+    if (large) {
+        shape.planes = 180;
+        shape.h = shape.w = convoy_check_between(check, 20, 22);
+    }
     for (int i = 0; i < 2; i++) {
         int size = i == 0 ? shape.h : shape.w;
         shape.window[i] = form == 0   ? 2
                           : form == 1 ? size
-                                      : convoy_check_between(check, 1, size < 5 ? size : 5);
-        shape.stride[i] = form == 0 ? 2 : convoy_check_between(check, 1, 4);
+                          : form >= 4 ? side
+                                      : convoy_check_between(check, 1, 5);
+        shape.window[i] = shape.window[i] < size ? shape.window[i] : size;
+        shape.stride[i] = form == 0 ? 2 : form >= 4 ? stride : convoy_check_between(check, 1, 4);
         shape.dilation[i] = 1;
         if (form >= 2) {
-            shape.pad[i] = convoy_check_between(check, 0, shape.window[i] - 1);
-            shape.pad[i + 2] = convoy_check_between(check, 0, shape.window[i] - 1);
-            if (form == 3 && (shape.window[i] - 1) * 2 < size)
+            bool other = form == 5 && convoy_check_between(check, 0, 2) == 0; /* than networks have it */
+            int most = shape.window[i] - (other ? 0 : 1);
+            shape.pad[i] = convoy_check_between(check, 0, most);
+            shape.pad[i + 2] = convoy_check_between(check, 0, most);
+            if ((form == 3 || other) && (shape.window[i] - 1) * 2 < size && convoy_check_between(check, 0, 1))
                 shape.dilation[i] = 2;
+            else if (other)
+                shape.stride[i] = convoy_check_between(check, 1, 2);
         }
     }
     shape.oh = outputs_along(shape.h, shape.pad[0], shape.pad[2], shape.window[0], shape.dilation[0],
                              shape.stride[0]);
     shape.ow = outputs_along(shape.w, shape.pad[1], shape.pad[3], shape.window[1], shape.dilation[1],
                              shape.stride[1]);
-    if (form == 3 && convoy_check_between(check, 0, 1)) { /* rounded up: windows that begin past the border */
+    if (form % 2 == 1 && form > 1 &&
+        convoy_check_between(check, 0, 1)) { /* rounded up: windows that begin past the border */
         shape.oh++;
         shape.ow++;
     }
@@ -82,7 +97,7 @@ static struct convoy_pool_shape any_pool(struct convoy_check *check)
 
 void convoy_check_pool(struct convoy_check *check)
 {
-    struct convoy_pool_shape shape = any_pool(check);
+    struct convoy_pool_shape shape = any_pool(check, false);
     int64_t outputs = (int64_t)shape.oh * shape.ow;
     int64_t inputs = (int64_t)shape.h * shape.w;
     int offset = convoy_check_between(check, 0, 4) ? 0 : 1;
@@ -104,6 +119,74 @@ void convoy_check_pool(struct convoy_check *check)
     free(want);
     convoy_check_free(&x);
     convoy_check_free(&y);
+}
+
+/* ---- Pooling in 16 bits ---- */
+
+static convoy_fp16 *halves(const struct convoy_check_buffer *buffer)
+{
+    return (convoy_fp16 *)(void *)buffer->device;
+}
+
+/* Random numbers as fp16 holds them, here and there NaN; infinite: some neighbours are minus infinity. */
+static struct convoy_check_buffer any_halves(struct convoy_check *check, int64_t count, bool infinite)
+{
+    struct convoy_check_buffer x = convoy_check_input(check, count, 0, -1, 2);
+    for (int64_t i = 0; i < count; i++)
+        x.host[i] = (float)convoy_check_round((double)x.host[i], CONVOY_COMPUTE_FP16);
+    int64_t first = convoy_check_between(check, 0, (int)count - 1);
+    for (int64_t i = first; infinite && i < first + 60 && i < count; i++)
+        x.host[i] = -INFINITY;
+    if (convoy_check_between(check, 0, 2) == 0)
+        x.host[convoy_check_between(check, 0, (int)count - 1)] = NAN;
+    convoy_check_upload(&x);
+    return x;
+}
+
+void convoy_check_nhwc_pool(struct convoy_check *check)
+{
+    static const int channels[] = {1, 8, 24, 60, 64, 72, 136, 200};
+    bool large = convoy_check_between(check, 0, 7) == 0, infinite = convoy_check_between(check, 0, 3) == 0;
+    struct convoy_pool_shape shape = any_pool(check, large);
+    if (infinite) /* of which some activations make NaN, and others do not */
+        shape.act = (struct convoy_unary){CONVOY_UNARY_NONE, 0, 0};
+    int64_t c = large ? 8 : CONVOY_CHECK_PICK(check, channels), padded = convoy_nhwc_channels(c);
+    int64_t x_pixel = padded + 8 * convoy_check_between(check, 0, 2);
+    int64_t y_pixel = padded + 8 * convoy_check_between(check, 0, 2);
+    int64_t outputs = (int64_t)shape.oh * shape.ow, inputs = (int64_t)shape.h * shape.w;
+    struct convoy_check_buffer x = any_halves(check, shape.planes * c * inputs, infinite);
+    struct convoy_check_buffer y = convoy_check_buffer(shape.planes * c * outputs, 0);
+    struct convoy_check_buffer x_half = convoy_check_buffer(shape.planes * inputs * x_pixel / 2, 0);
+    struct convoy_check_buffer y_half = convoy_check_buffer(shape.planes * outputs * y_pixel / 2, 0);
+    const struct convoy_nhwc_planes from = {shape.planes, c, inputs, x_pixel, false};
+    const struct convoy_nhwc_planes to = {shape.planes, c, outputs, y_pixel, false};
+    double *want = doubles(y.floats);
+    for (int64_t i = 0; i < y.floats; i++)
+        want[i] = pool_one(&shape, x.host + i / outputs * inputs, (int)(i % outputs / shape.ow),
+                           (int)(i % shape.ow));
+    cudaError_t launched =
+        convoy_launch_nhwc_from_planes(&from, x.device, halves(&x_half), (struct convoy_overflow){0}, NULL);
+    if (launched == cudaSuccess)
+        launched =
+            convoy_launch_nhwc_pool(&shape, c, halves(&x_half), x_pixel, halves(&y_half), y_pixel, NULL);
+    if (launched == cudaSuccess)
+        launched = convoy_launch_nhwc_to_planes(&to, halves(&y_half), y.device, NULL);
+    check->bound = 2e-3; /* results are rounded to fp16 */
+    check->has_nan = true;
+    convoy_check_result(
+        check, launched, &y, want, &y_half,
+        "nhwc_pool %s%s %lld images of %lld, pixels of %lld and %lld, %d x %d into %d x %d, window %d %d "
+        "stride %d %d dilation %d %d pad %d %d %d %d act %d",
+        shape.average ? "average" : "max", shape.count_padding ? " with padding" : "",
+        (long long)shape.planes, (long long)c, (long long)x_pixel, (long long)y_pixel, shape.h, shape.w,
+        shape.oh, shape.ow, shape.window[0], shape.window[1], shape.stride[0], shape.stride[1],
+        shape.dilation[0], shape.dilation[1], shape.pad[0], shape.pad[1], shape.pad[2], shape.pad[3],
+        (int)shape.act.kind);
+    free(want);
+    convoy_check_free(&x);
+    convoy_check_free(&y);
+    convoy_check_free(&x_half);
+    convoy_check_free(&y_half);
 }
 
 /* ---- Images ---- */

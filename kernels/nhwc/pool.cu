@@ -1,14 +1,25 @@
 /* Pooling in 16 bits, channels last.
  *
- * Two kernels: a thread for 8 channels of an output; and, where one window is a whole image, a block for some
- * channels of it (64, or 8 where there are few blocks), whose threads add pixels that lie some apart and then
- * each other's sums, in a fixed order. NaN in a window gives NaN. A window with nothing inside gives 0.
- * Floor: input and output once. Measured on an H200 for 256 images: 3 x 3 of stride 2, 64 x 112 x 112,
- * 205 us (floor 122); 7 x 7 of 1,280 channels 21 us (floor 8). */
+ * Three kernels. Of windows of 3 x 3 or 2 x 2 (nhwc_pool_rows) a thread makes ROWS outputs below each other,
+ * 8 channels of each, so that rows of inputs that several of them read are loaded once; a block's threads
+ * take 64 channels, a line of memory, of neighbouring columns. Of other windows (nhwc_pool) a thread makes 8
+ * channels of an output. Where one window is a whole image (nhwc_pool_global) a block makes some channels of
+ * it (64, or 8 where there are few blocks), whose threads add pixels that lie some apart and then each
+ * other's sums, in a fixed order. NaN in a window gives NaN. A window with nothing inside gives 0.
+ *
+ * Floor: input and output once. Measured on an H200 for 256 images, nhwc_pool_rows after nhwc_pool: means of
+ * 3 x 3 of stride 1, 768 x 17 x 17, 84 us after 217 (floor 57, predicted 70); maxima of 3 x 3 of stride 2,
+ * 64 x 147 x 147, 227 us after 346 (floor 220, predicted 240). A branch for each tap and 64-bit divisions for
+ * each output made nhwc_pool wait. nhwc_pool_global: 7 x 7 of 1,280 channels 21 us (floor 8). */
+#include "kernels/device/divider.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
+#include "kernels/nhwc/nhwc_common.h"
 
-#define MANY_CELLS  8   /* of a block, where blocks are many */
-#define MANY_BLOCKS 264 /* twice the multiprocessors */
+#define MANY_CELLS  8              /* of a block, where blocks are many */
+#define MANY_BLOCKS (2 * NHWC_SMS) /* on each multiprocessor two */
+#define SIDE_CELLS  8              /* that threads of nhwc_pool_rows take side by side */
+#define COLUMNS     (NHWC_THREADS / SIDE_CELLS)
+#define LOWEST      0xfc00fc00u /* minus infinity, twice */
 
 struct pool_job {
     struct convoy_pool_shape shape;
@@ -82,6 +93,136 @@ __global__ void __launch_bounds__(NHWC_THREADS)
     }
 }
 
+/* What nhwc_pool_rows is given besides: strips of ROWS rows of outputs, in each image and `columns` of all
+ * together; blocks of COLUMNS of them by SIDE_CELLS cells, `sides` to all cells. */
+struct pool_rows_job {
+    struct pool_job pool;
+    int columns, blocks, sides, strips;
+    struct tensor_divider by_sides, by_ow, by_strips;
+};
+
+/* The taps of a window from `first` to first + side - 1 that count of a size with these pads. */
+static __device__ __forceinline__ int counted(int first, int side, int size, int before, int after)
+{
+    return min(first + side, size + after) - max(first, -before);
+}
+
+/* The cell of a pixel, or `outside` where there is none. */
+static __device__ __forceinline__ uint4 cell_or(bool inside, const convoy_fp16 *from, uint32_t outside)
+{
+    uint4 words = make_uint4(outside, outside, outside, outside);
+    if (inside)
+        words = *reinterpret_cast<const uint4 *>(from);
+    return words;
+}
+
+/* Maxima of ROWS windows below each other, of which the first begins at `top`, `left`. */
+template <int SIDE, int STRIDE, int ROWS>
+static __device__ __forceinline__ void pool_maxima(const struct pool_job &job, const convoy_fp16 *image,
+                                                   int top, int left, uint4 (&best)[ROWS])
+{
+    const struct convoy_pool_shape &s = job.shape;
+#pragma unroll
+    for (int o = 0; o < ROWS; o++)
+        best[o] = make_uint4(LOWEST, LOWEST, LOWEST, LOWEST);
+#pragma unroll
+    for (int i = 0; i < (ROWS - 1) * STRIDE + SIDE; i++) {
+        int y = top + i;
+        bool inside = (unsigned)y < (unsigned)s.h;
+        int64_t row = (int64_t)y * s.w;
+        uint4 line = make_uint4(LOWEST, LOWEST, LOWEST, LOWEST);
+#pragma unroll
+        for (int j = 0; j < SIDE; j++)
+            line = nhwc_larger(line, cell_or(inside && (unsigned)(left + j) < (unsigned)s.w,
+                                             image + (row + left + j) * job.x_pixel, LOWEST));
+#pragma unroll
+        for (int o = 0; o < ROWS; o++)
+            if (i >= o * STRIDE && i < o * STRIDE + SIDE)
+                best[o] = nhwc_larger(best[o], line);
+    }
+}
+
+/* The same of sums. */
+template <int SIDE, int STRIDE, int ROWS>
+static __device__ __forceinline__ void pool_sums(const struct pool_job &job, const convoy_fp16 *image,
+                                                 int top, int left, float (&sums)[ROWS][NHWC_CELL])
+{
+    const struct convoy_pool_shape &s = job.shape;
+#pragma unroll
+    for (int i = 0; i < (ROWS - 1) * STRIDE + SIDE; i++) {
+        int y = top + i;
+        bool inside = (unsigned)y < (unsigned)s.h;
+        int64_t row = (int64_t)y * s.w;
+        float line[NHWC_CELL] = {};
+#pragma unroll
+        for (int j = 0; j < SIDE; j++) {
+            float values[NHWC_CELL];
+            nhwc_unpack(cell_or(inside && (unsigned)(left + j) < (unsigned)s.w,
+                                image + (row + left + j) * job.x_pixel, 0),
+                        values);
+            merge(true, line, values);
+        }
+#pragma unroll
+        for (int o = 0; o < ROWS; o++)
+            if (i >= o * STRIDE && i < o * STRIDE + SIDE)
+                merge(true, sums[o], line);
+    }
+}
+
+/* What a sum is multiplied by for the mean. */
+template <int SIDE>
+static __device__ __forceinline__ float one_of(const struct convoy_pool_shape &s, int top, int left)
+{
+    bool all = s.count_padding;
+    return 1.0f / (float)(counted(top, SIDE, s.h, all ? s.pad[0] : 0, all ? s.pad[2] : 0) *
+                          counted(left, SIDE, s.w, all ? s.pad[1] : 0, all ? s.pad[3] : 0));
+}
+
+template <int SIDE, int STRIDE, int ROWS, bool AVERAGE>
+__global__ void __launch_bounds__(NHWC_THREADS)
+    nhwc_pool_rows(CONVOY_PARAMETER(struct pool_rows_job) job, const convoy_fp16 *x, convoy_fp16 *y)
+{
+    const struct convoy_pool_shape &s = job.pool.shape;
+    convoy_let_next_begin();
+    convoy_wait_for_previous();
+    for (int block = (int)blockIdx.x; block < job.blocks; block += (int)gridDim.x) {
+        int patch = tensor_divide(block, job.by_sides);
+        int at = patch * COLUMNS + (int)threadIdx.x / SIDE_CELLS;
+        int cell = (block - patch * job.sides) * SIDE_CELLS + (int)threadIdx.x % SIDE_CELLS;
+        if (at >= job.columns || cell >= job.pool.cells)
+            continue;
+        int strip = tensor_divide(at, job.by_ow), column = at - strip * s.ow;
+        int n = tensor_divide(strip, job.by_strips), first = (strip - n * job.strips) * ROWS;
+        int top = first * STRIDE - s.pad[0], left = column * STRIDE - s.pad[1];
+        const convoy_fp16 *image = x + (int64_t)n * s.h * s.w * job.pool.x_pixel + cell * NHWC_CELL;
+        convoy_fp16 *to =
+            y + (((int64_t)n * s.oh + first) * s.ow + column) * job.pool.y_pixel + cell * NHWC_CELL;
+        uint4 best[ROWS];
+        float sums[ROWS][NHWC_CELL] = {};
+        if constexpr (AVERAGE)
+            pool_sums<SIDE, STRIDE, ROWS>(job.pool, image, top, left, sums);
+        else
+            pool_maxima<SIDE, STRIDE, ROWS>(job.pool, image, top, left, best);
+#pragma unroll
+        for (int o = 0; o < ROWS; o++) {
+            if (first + o >= s.oh)
+                break;
+            if constexpr (AVERAGE) {
+                float scale = one_of<SIDE>(s, top + o * STRIDE, left);
+#pragma unroll
+                for (int e = 0; e < NHWC_CELL; e++)
+                    sums[o][e] *= scale;
+            } else if (s.act.kind != CONVOY_UNARY_NONE) {
+                nhwc_unpack(best[o], sums[o]);
+            }
+            nhwc_activate(s.act, sums[o]);
+            if (AVERAGE || s.act.kind != CONVOY_UNARY_NONE)
+                best[o] = nhwc_pack(sums[o]);
+            *reinterpret_cast<uint4 *>(to + (int64_t)o * s.ow * job.pool.y_pixel) = best[o];
+        }
+    }
+}
+
 template <int CELLS>
 __global__ void __launch_bounds__(NHWC_THREADS)
     nhwc_pool_global(CONVOY_PARAMETER(struct pool_job) job, const convoy_fp16 *x, convoy_fp16 *y)
@@ -139,6 +280,46 @@ static bool is_global(const struct convoy_pool_shape *s)
            s->dilation[1] == 1 && s->pad[0] == 0 && s->pad[1] == 0;
 }
 
+/* Are all windows of side x side, the same distance apart in both directions, with something of the image in
+ * each? nhwc_pool_rows looks for none that is empty. */
+static bool has_side(const struct convoy_pool_shape *s, int side)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->window[i] != side || s->stride[i] != s->stride[0] || s->dilation[i] != 1 ||
+            s->pad[i] >= side ||
+            ((i == 0 ? s->oh : s->ow) - 1) * s->stride[i] - s->pad[i] >= (i == 0 ? s->h : s->w))
+            return false;
+    return true;
+}
+
+static struct pool_rows_job rows_job(const struct pool_job *pool, int rows)
+{
+    const struct convoy_pool_shape *s = &pool->shape;
+    int strips = (int)convoy_div_up(s->oh, rows), sides = (int)convoy_div_up(pool->cells, SIDE_CELLS);
+    int columns = (int)s->planes * strips * s->ow;
+    return (struct pool_rows_job){*pool,
+                                  columns,
+                                  (int)convoy_div_up(columns, COLUMNS) * sides,
+                                  sides,
+                                  strips,
+                                  tensor_divider(sides),
+                                  tensor_divider(s->ow),
+                                  tensor_divider(strips)};
+}
+
+/* Several rows a thread, where there are blocks enough all the same. */
+template <int SIDE, int STRIDE, int ROWS>
+static cudaError_t launch_rows(const struct pool_job *pool, const convoy_fp16 *x, convoy_fp16 *y,
+                               cudaStream_t stream)
+{
+    struct pool_rows_job job = rows_job(pool, ROWS);
+    if (ROWS > 1 && job.blocks < MANY_BLOCKS)
+        return launch_rows<SIDE, STRIDE, 1>(pool, x, y, stream);
+    return convoy_launch_early(pool->shape.average ? nhwc_pool_rows<SIDE, STRIDE, ROWS, true>
+                                                   : nhwc_pool_rows<SIDE, STRIDE, ROWS, false>,
+                               convoy_grid(job.blocks, 1), NHWC_THREADS, 0, stream, job, x, y);
+}
+
 cudaError_t convoy_launch_nhwc_pool(const struct convoy_pool_shape *shape, int64_t c, const convoy_fp16 *x,
                                     int64_t x_pixel, convoy_fp16 *y, int64_t y_pixel, cudaStream_t stream)
 {
@@ -150,6 +331,15 @@ cudaError_t convoy_launch_nhwc_pool(const struct convoy_pool_shape *shape, int64
                                          0, stream, job, x, y)
                    : convoy_launch_early(nhwc_pool_global<1>, convoy_grid(shape->planes * job.cells, 1),
                                          NHWC_THREADS, 0, stream, job, x, y);
+    }
+    /* Numbers of blocks and columns, and the step to the next, stay in an int. */
+    if (shape->planes * shape->oh * shape->ow * convoy_div_up(job.cells, SIDE_CELLS) < INT32_MAX / 2) {
+        if (has_side(shape, 3) && shape->stride[0] == 1)
+            return launch_rows<3, 1, 4>(&job, x, y, stream);
+        if (has_side(shape, 3) && shape->stride[0] == 2)
+            return launch_rows<3, 2, 2>(&job, x, y, stream);
+        if (has_side(shape, 2) && shape->stride[0] == 2)
+            return launch_rows<2, 2, 1>(&job, x, y, stream);
     }
     return convoy_launch_early(nhwc_pool,
                                convoy_grid(shape->planes * shape->oh * shape->ow * job.cells, NHWC_THREADS),
