@@ -26,9 +26,10 @@
 #define CONVOY_PARAMETER(type) const type &
 #endif
 
-#define CONVOY_STATIC_SHARED_MAX                                                                             \
-    (48 * 1024)                   /* bytes that a block may have without cudaFuncSetAttribute()              \
-                                   */
+/* Bytes of shared memory that a block may have: without cudaFuncSetAttribute(), and at most on sm_90. */
+#define CONVOY_STATIC_SHARED_MAX (48 << 10)
+#define CONVOY_SHARED_MAX        (227 << 10)
+
 #define CONVOY_PORTABLE_CLUSTER 8 /* blocks that a cluster may have without cudaFuncSetAttribute() */
 
 static inline int64_t convoy_div_up(int64_t a, int64_t b)

@@ -41,13 +41,18 @@ static __device__ __forceinline__ uint64_t convoy_matrix(const void *first, int 
     return (at >> 4) | (uint64_t)(along >> 4) << 16 | (uint64_t)(across >> 4) << 32;
 }
 
-/* A matrix whose rows are 128, 64 or 32 bytes of the reduction, swizzled as the copy engine writes them
- * (tensor_copy.cuh): the word of one that begins at 0. The next 16 numbers of the reduction are
+/* The part of a matrix's word that says that its rows are 128, 64 or 32 bytes of the reduction, swizzled as
+ * the copy engine writes them (tensor_copy.cuh). */
+static __host__ __device__ __forceinline__ constexpr uint64_t convoy_matrix_layout(int row_bytes)
+{
+    return (uint64_t)(row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3) << 62;
+}
+
+/* Such a matrix: the word of one that begins at 0. The next 16 numbers of the reduction are
  * convoy_matrix_at(matrix, 2). */
 static __host__ __device__ __forceinline__ uint64_t convoy_matrix_rows(int row_bytes)
 {
-    uint64_t layout = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
-    return (uint64_t)1 << 16 | (uint64_t)(row_bytes * 8 >> 4) << 32 | layout << 62;
+    return (uint64_t)1 << 16 | (uint64_t)(row_bytes * 8 >> 4) << 32 | convoy_matrix_layout(row_bytes);
 }
 
 /* That matrix where it lies, on 8 rows. */

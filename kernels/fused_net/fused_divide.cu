@@ -179,7 +179,7 @@ void fused_estimate(struct fused_planner *p)
             together += bytes / 40;
         }
     }
-    int per_sm = fused_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)),
+    int per_sm = fused_at_most((int)(CONVOY_SHARED_MAX / (plan->shared_bytes + 1024)),
                                65536 / (ESTIMATE_REGISTERS * threads));
     per_sm = fused_at_least(per_sm, 1);
     double at_once = fused_at_least(CONVOY_ESTIMATE_SMS * per_sm / (cluster * plan->kernel->teams), 1);

@@ -2,11 +2,11 @@
 #ifndef CONVOY_KERNELS_FUSED_PLANNER_H
 #define CONVOY_KERNELS_FUSED_PLANNER_H
 
+#include "kernels/device/launch.cuh"
 #include "kernels/fused_net/fused_plan.h"
 
-#define FUSED_SHARED_WORDS                                                                                   \
-    ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
-#define FUSED_ESTIMATE_CYCLES 1700.0    /* a microsecond */
+#define FUSED_SHARED_WORDS    ((int)(CONVOY_SHARED_MAX / sizeof(float))) /* of a block */
+#define FUSED_ESTIMATE_CYCLES 1700.0                                     /* a microsecond */
 
 /* A tensor in shared memory: planes of rows x width cells with padding around the real h x w. A cell is
  * FUSED_CELL words of channels of a place; of images also of the places beside it; of images that are read in

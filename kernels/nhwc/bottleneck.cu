@@ -235,7 +235,7 @@ template <int MAPS, int BLOCKS> static float neck_estimate(const struct convoy_b
         (void)neck_describe<MAPS, BLOCKS, 1>(s, &job); /* it fits: the kernel takes the shape */
     else
         (void)neck_describe<MAPS, BLOCKS, 2>(s, &job);
-    int blocks = neck_least(MOST, (NECK_SHARED_MAX + 1024) / (job.room.bytes + 1024));
+    int blocks = neck_least(MOST, (CONVOY_SHARED_MAX + 1024) / (job.room.bytes + 1024));
     int at_a_time = neck_clusters_at_a_time(job.cluster, blocks);
     int64_t clusters = neck_patches(s), turns = convoy_div_up(clusters, at_a_time);
     int64_t asking = (clusters < at_a_time ? clusters : at_a_time) * job.cluster;
@@ -265,14 +265,14 @@ template <int MAPS> static bool neck_cluster_runs(int cluster)
             cudaLaunchAttribute attribute = {};
             config.gridDim = dim3((unsigned)cluster);
             config.blockDim = dim3(NECK_THREADS);
-            config.dynamicSmemBytes = NECK_SHARED_MAX;
+            config.dynamicSmemBytes = CONVOY_SHARED_MAX;
             config.attrs = &attribute;
             config.numAttrs = 1;
             attribute.id = cudaLaunchAttributeClusterDimension;
             attribute.val.clusterDim.x = (unsigned)cluster;
             attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
             bool runs = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             NECK_SHARED_MAX) == cudaSuccess &&
+                                             CONVOY_SHARED_MAX) == cudaSuccess &&
                         cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ==
                             cudaSuccess &&
                         cudaOccupancyMaxActiveClusters(&count, kernel, &config) == cudaSuccess && count > 0;

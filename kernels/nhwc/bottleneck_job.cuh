@@ -24,7 +24,6 @@
 #define NECK_X_LEAST     4 /* of those that are used again: a group gives one back behind its next chunk */
 #define NECK_W_LEAST     3
 #define NECK_BARRIERS    1024        /* bytes */
-#define NECK_SHARED_MAX  (227 << 10) /* bytes of a block's shared memory */
 #define NECK_SHARED_HALF (113 << 10) /* of which two fit into a multiprocessor */
 
 /* MAPS: of the layers inside, that a block makes. PIECES: of 64 pixels each, that the first layer computes: 1
@@ -182,7 +181,7 @@ template <typename TILE, int BLOCKS>
 static inline bool neck_make_room(const struct neck_job *job, struct neck_room *room)
 {
     for (int x_stages = NECK_X_STAGES; x_stages >= NECK_X_LEAST; x_stages -= NECK_GROUPS)
-        if (neck_place<TILE>(job, x_stages, BLOCKS == 1 ? NECK_SHARED_MAX : NECK_SHARED_HALF, room))
+        if (neck_place<TILE>(job, x_stages, BLOCKS == 1 ? CONVOY_SHARED_MAX : NECK_SHARED_HALF, room))
             return true;
     return false;
 }

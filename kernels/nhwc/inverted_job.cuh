@@ -5,21 +5,20 @@
 
 #include "kernels/nhwc/bottleneck_job.cuh"
 
-#define INV_SIDE       8  /* outputs of a patch's side */
-#define INV_CHANNELS   64 /* of the middle, at a time: a chunk */
-#define INV_ROW_BYTES  (INV_CHANNELS * 2)
-#define INV_INPUTS     (1 << 16)   /* most channels of x */
-#define INV_MAPS       160         /* most of the last layer */
-#define INV_GROUPS     4           /* most warpgroups of a block */
-#define INV_STAGES     16          /* most chunks whose weights are there at a time */
-#define INV_BUFFERS    2           /* most patches of x of a warpgroup */
-#define INV_BARRIERS   512         /* bytes */
-#define INV_SHARED_MAX (227 << 10) /* bytes of a block's shared memory */
-#define INV_PARTS      CONVOY_PORTABLE_CLUSTER
-#define INV_SUM_BYTES  (NHWC_PIECE * (int)sizeof(float)) /* of a map of a patch */
-#define INV_PITCH      (INV_ROW_BYTES + 16)   /* from pixel to pixel of the middle: 8 pixels in other banks */
-#define INV_TAP_ROW    (INV_CHANNELS * 4)     /* bytes of two taps of the depthwise filter */
-#define INV_TABLE_ROW  (CONVOY_WARPGROUP * 2) /* bytes of a piece's table: 16 bits for each thread */
+#define INV_SIDE      8  /* outputs of a patch's side */
+#define INV_CHANNELS  64 /* of the middle, at a time: a chunk */
+#define INV_ROW_BYTES (INV_CHANNELS * 2)
+#define INV_INPUTS    (1 << 16) /* most channels of x */
+#define INV_MAPS      160       /* most of the last layer */
+#define INV_GROUPS    4         /* most warpgroups of a block */
+#define INV_STAGES    16        /* most chunks whose weights are there at a time */
+#define INV_BUFFERS   2         /* most patches of x of a warpgroup */
+#define INV_BARRIERS  512       /* bytes */
+#define INV_PARTS     CONVOY_PORTABLE_CLUSTER
+#define INV_SUM_BYTES (NHWC_PIECE * (int)sizeof(float)) /* of a map of a patch */
+#define INV_PITCH     (INV_ROW_BYTES + 16)   /* from pixel to pixel of the middle: 8 pixels in other banks */
+#define INV_TAP_ROW   (INV_CHANNELS * 4)     /* bytes of two taps of the depthwise filter */
+#define INV_TABLE_ROW (CONVOY_WARPGROUP * 2) /* bytes of a piece's table: 16 bits for each thread */
 
 /* SIDE: of the depthwise filter. NT: tiles of 8 maps of the last layer; 0: there is none, and the depthwise
  * layer's results are stored. */
@@ -117,7 +116,8 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
     job->ring = groups * job->group_bytes;
     int biases = 2 * job->chunks * INV_CHANNELS * (int)sizeof(float);
     int sums = job->parts > 1 ? TILE::MAPS * INV_SUM_BYTES : 0;
-    int room = (INV_SHARED_MAX - 1024 - INV_BARRIERS - biases - tables - sums - job->ring) / job->stage_bytes;
+    int room =
+        (CONVOY_SHARED_MAX - 1024 - INV_BARRIERS - biases - tables - sums - job->ring) / job->stage_bytes;
     job->stages = neck_least(neck_least(room, job->chunks), INV_STAGES);
     job->biases = job->ring + job->stages * job->stage_bytes;
     job->tables = job->biases + biases;
