@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE         2000.0F /* how many times larger or smaller */
+#define LARGE         2000.0F  /* how many times larger or smaller */
+#define HIDDEN        40000.0F /* fp16 holds it, but not twice it */
 #define SAMPLE_IMAGES 16
 #define SAMPLE_WORK   2e9          /* multiply-adds of the reference, about */
 #define PIECE_FLOATS  (16ll << 20) /* of y, copied back at a time to look for poison */
@@ -119,6 +120,7 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
              which->nan                        ? ", NaN"
              : which->numbers == CHECK_CROSSED ? ", crossed"
              : which->numbers == CHECK_BEYOND  ? ", large beyond"
+             : which->numbers == CHECK_HIDDEN  ? ", hidden"
                                                : "");
 }
 
@@ -137,6 +139,23 @@ static void put_large_beyond(float *numbers, size_t count, int h, int w, bool fi
         bool first = row == 0 || column == 0, last = row == h - 1 || column == w - 1;
         numbers[i] *= (filter ? first && !last : last) ? LARGE : filter && last ? 0 : 1;
     }
+}
+
+/* The last pixel of the last image. */
+static void hide_large_input(struct check_problem *problem)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    int64_t image = problem->which.image_bytes / (int64_t)sizeof(float), pixels = (int64_t)s->h * s->w;
+    ((float *)problem->images)[(s->n - 1) * image + pixels - 1] = HIDDEN;
+}
+
+/* Its gate, its scale and its weights. */
+static void hide_large_products(struct check_problem *problem)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    problem->gates[(int64_t)(s->n - 1) * s->c] = problem->input_scale[0] = 2;
+    for (int k = 0; k < s->k; k++)
+        problem->weights[(int64_t)k * s->c] = -0.5F;
 }
 
 static void make_images(struct check_problem *problem, struct convoy_check *random)
@@ -161,6 +180,8 @@ static void make_images(struct check_problem *problem, struct convoy_check *rand
             cross(problem->images, bytes / sizeof(float), s->c, (size_t)s->h * s->w, LARGE);
         else if (problem->which.numbers == CHECK_BEYOND)
             put_large_beyond(problem->images, bytes / sizeof(float), s->h, s->w, false);
+        else if (problem->which.numbers == CHECK_HIDDEN)
+            hide_large_input(problem);
         for (int n = problem->which.nan == CHECK_NAN_LAST ? s->n - 1 : 0; n < s->n; n++)
             convoy_check_put_nan(problem->which.nan,
                                  (float *)problem->images + n * images->image_bytes / (int64_t)sizeof(float),
@@ -212,8 +233,10 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     problem->gates = random_floats((size_t)s->n * (size_t)s->c, 1.5F, &random);
     for (int64_t i = 0; i < (int64_t)s->n * s->c; i++)
         problem->gates[i] = (float)convoy_check_round(problem->gates[i], CONVOY_COMPUTE_FP16);
-    problem->device_gates = to_device(problem->gates, (size_t)s->n * (size_t)s->c);
     problem->input_scale = random_floats((size_t)s->c, 1.5F, &random);
+    if (which->numbers == CHECK_HIDDEN)
+        hide_large_products(problem);
+    problem->device_gates = to_device(problem->gates, (size_t)s->n * (size_t)s->c);
     problem->device_scale = to_device(problem->input_scale, (size_t)s->c);
     problem->input_shift = random_floats((size_t)s->c, 0.5F, &random);
     problem->device_shift = to_device(problem->input_shift, (size_t)s->c);
@@ -412,7 +435,8 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         enum check_nan nan = problem->which.nan; /* else in each image, or in none */
         int marked = 0;
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
-        result.overflow = nan == CHECK_NAN_LAST
+        bool hidden = problem->which.numbers == CHECK_HIDDEN && nhwc.shape.nhwc.input != CONVOY_NHWC_AS_IS;
+        result.overflow = nan == CHECK_NAN_LAST || hidden
                               ? !convoy_check_marked(nhwc.overflow, s->n, s->n - 1, CHECK_MARK)
                               : marked != (nan != CHECK_NO_NAN ? s->n : 0);
     }

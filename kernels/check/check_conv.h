@@ -14,13 +14,16 @@ void check_cuda(cudaError_t error, const char *what);
 /* For qsort(): floats, the least first. */
 int check_by_value(const void *a, const void *b);
 
-/* Numbers of which only what is no output would be more than fp16 holds: nothing may be told of that. */
+/* Numbers of which only what is no output would be more than fp16 holds: nothing may be told of that. But of
+ * the last one an input is, once it was changed, which ReLU hides: that must be told. */
 enum check_numbers {
     CHECK_ALIKE,   /* no such numbers */
     CHECK_CROSSED, /* large ones in the first half of the channels, small ones in the other, weights the other
                     * way round: one half with the weights of the other one */
     CHECK_BEYOND,  /* large ones in the last row and column of an image and the first ones of a filter, whose
                     * last ones are 0: outputs beyond the last one, without padding */
+    CHECK_HIDDEN,  /* of 1 x 1: one in the first channel of the last image, twice which is too large, gate and
+                    * scale are 2, and its weights negative */
 };
 
 struct check_case {
@@ -109,9 +112,8 @@ bool check_is_reference(const struct convoy_conv_kernel *kernel);
 /* Every kernel whose name is `name`, or starts with it and a colon, or all. */
 bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
 
-/* Of --check: hundreds of awkward shapes over every kernel that takes them; in_turns: over a fifth of
- * tensor's instances each, and half of those of fused_gemm, nhwc_wgmma and nhwc_split. Returns the number of
- * failures. */
+/* Of --check: hundreds of awkward shapes over every kernel that takes them; in_turns: each over some of the
+ * instances of large families alone. Returns the number of failures. */
 int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool in_turns, bool verbose);
 /* --table: the layers of ece408 at three sizes, every rung, and peer unless it is NULL. Returns the number of
  * failures. */

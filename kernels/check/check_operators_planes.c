@@ -16,6 +16,8 @@ static double *doubles(int64_t count)
 
 /* ---- Pooling ---- */
 
+#define USUAL 8 /* cases with which a check begins */
+
 static double pool_one(const struct convoy_pool_shape *shape, const float *plane, int row, int column)
 {
     double result = shape->average ? 0 : -INFINITY;
@@ -54,8 +56,14 @@ static struct convoy_pool_shape any_pool(struct convoy_check *check, bool large)
                                       .average = convoy_check_between(check, 0, 1),
                                       .count_padding = convoy_check_between(check, 0, 1),
                                       .act = convoy_check_any_unary(check)};
-    int form = large ? 4 : convoy_check_between(check, 0, 5), stride = convoy_check_between(check, 1, 2);
-    int side = large ? 3 : convoy_check_between(check, 2, 3);
+    bool usual = !large && check->cases < USUAL; /* all of: 2 x 2 or 3 x 3; maxima, means; padding counts */
+    int form = large || usual ? 4 : convoy_check_between(check, 0, 5);
+    int side = large ? 3 : usual ? 2 + check->cases % 2 : convoy_check_between(check, 2, 3);
+    int stride = convoy_check_between(check, side == 2 ? 2 : 1, 2);
+    if (usual) {
+        shape.average = check->cases / 2 % 2;
+        shape.count_padding = check->cases / 4;
+    }
     shape.h = convoy_check_between(check, 2, 20);
     shape.w = convoy_check_between(check, 0, 1) ? convoy_check_between(check, 2, 20)
                                                 : 4 * convoy_check_between(check, 1, 6);
@@ -74,9 +82,12 @@ static struct convoy_pool_shape any_pool(struct convoy_check *check, bool large)
         shape.dilation[i] = 1;
         if (form >= 2) {
             bool other = form == 5 && convoy_check_between(check, 0, 2) == 0; /* than networks have it */
-            int most = shape.window[i] - (other ? 0 : 1);
-            shape.pad[i] = convoy_check_between(check, 0, most);
-            shape.pad[i + 2] = convoy_check_between(check, 0, most);
+            bool wide =
+                form >= 4 && !usual && convoy_check_between(check, 0, 3) == 0; /* so that a window is empty */
+            shape.pad[i] = wide ? shape.window[i] : convoy_check_between(check, 0, shape.window[i] - 1);
+            shape.pad[i + 2] = convoy_check_between(check, 0, shape.window[i] - 1);
+            if (usual)
+                shape.pad[i] = shape.window[i] - 1;
             if ((form == 3 || other) && (shape.window[i] - 1) * 2 < size && convoy_check_between(check, 0, 1))
                 shape.dilation[i] = 2;
             else if (other)
@@ -146,7 +157,8 @@ static struct convoy_check_buffer any_halves(struct convoy_check *check, int64_t
 void convoy_check_nhwc_pool(struct convoy_check *check)
 {
     static const int channels[] = {1, 8, 24, 60, 64, 72, 136, 200};
-    bool large = convoy_check_between(check, 0, 7) == 0, infinite = convoy_check_between(check, 0, 3) == 0;
+    bool large = check->cases >= USUAL && convoy_check_between(check, 0, 7) == 0;
+    bool infinite = convoy_check_between(check, 0, 3) == 0;
     struct convoy_pool_shape shape = any_pool(check, large);
     if (infinite) /* of which some activations make NaN, and others do not */
         shape.act = (struct convoy_unary){CONVOY_UNARY_NONE, 0, 0};
