@@ -91,44 +91,39 @@ void collect_rows(const uint32_t *registers, float (&rows)[2][16])
         }
 }
 
-typedef float floats __attribute__((vector_size(16)));
-typedef double doubles __attribute__((vector_size(32)));
-typedef doubles sixteen[4];
+typedef float four __attribute__((vector_size(16)));
+typedef float eight __attribute__((vector_size(32)));
+typedef eight sixteen[2];
 
-void widen(const float (&from)[16], sixteen &to)
+void take(const float (&from)[16], sixteen &to)
 {
-    for (int k = 0; k < 4; k++) {
-        floats four;
-        memcpy(&four, &from[k * 4], sizeof four);
-        to[k] = __builtin_convertvector(four, doubles);
-    }
+    memcpy(to, from, sizeof from);
 }
 
-/* The products of row and column, added up in four sums. */
-void add_products(const sixteen &row, const sixteen &column, doubles &sums)
+/* Neighbours added up: of a those of the lower half, of b those of the upper one. Results go back through
+ * memory: registers for them are not on every machine. */
+void add_pairs(const eight &a, const eight &b, eight &sums)
 {
-    sums = doubles{};
-    for (int k = 0; k < 4; k++)
-        sums += row[k] * column[k];
+    sums = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
 }
 
-/* Adds each row's products with each column, in double precision. */
+/* Adds each row's products with each column. Products of halves are exact in single precision, which is that
+ * of the hardware's sums. */
 void add_dots(float (&sum)[4], const sixteen (&rows)[2], const sixteen (&columns)[2])
 {
-    doubles both[2]; /* of a row: two sums of its products with the one column and with the other, in turns */
+    eight both[2], pairs; /* of a row: four sums of its products with the one column, four with the other */
     for (int i = 0; i < 2; i++) {
-        doubles one, other;
-        add_products(rows[i], columns[0], one);
-        add_products(rows[i], columns[1], other);
-        both[i] =
-            __builtin_shufflevector(one, other, 0, 4, 2, 6) + __builtin_shufflevector(one, other, 1, 5, 3, 7);
+        const eight one = rows[i][0] * columns[0][0] + rows[i][1] * columns[0][1];
+        const eight other = rows[i][0] * columns[1][0] + rows[i][1] * columns[1][1];
+        add_pairs(one, other, both[i]);
     }
-    doubles dots = __builtin_shufflevector(both[0], both[1], 0, 1, 4, 5) +
-                   __builtin_shufflevector(both[0], both[1], 2, 3, 6, 7);
-    floats before, after;
+    add_pairs(both[0], both[1], pairs);
+    four before;
     memcpy(&before, sum, sizeof before);
-    after = __builtin_convertvector(__builtin_convertvector(before, doubles) + dots, floats);
-    memcpy(sum, &after, sizeof after);
+    before +=
+        __builtin_shufflevector(pairs, pairs, 0, 2, 4, 6) + __builtin_shufflevector(pairs, pairs, 1, 3, 5, 7);
+    memcpy(sum, &before, sizeof before);
 }
 
 /* A thread has two rows, and two columns of each tile. */
@@ -143,14 +138,14 @@ void multiply(const product &p)
         a.decode(warp * 16 + lane / 4 + i * 8, rows[i]);
     sixteen both[2], columns[2];
     for (int i = 0; i < 2; i++)
-        widen(rows[i], both[i]);
+        take(rows[i], both[i]);
     for (int tile = 0; tile < p.tiles; tile++) {
         for (int j = 0; j < 2; j++) {
             if (p.transposed)
                 b.decode_column(tile * 8 + lane % 4 * 2 + j, column);
             else
                 b.decode(tile * 8 + lane % 4 * 2 + j, column);
-            widen(column, columns[j]);
+            take(column, columns[j]);
         }
         add_dots(p.sum[tile], both, columns);
     }

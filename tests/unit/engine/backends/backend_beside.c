@@ -63,14 +63,14 @@ static struct convoy_graph *start(int *x)
 static void check_classifier(struct convoy_graph *graph, int y)
 {
     add_output(graph, add_dense(graph, add_flatten(graph, y), 5, true));
-    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+    check_graph_of_few(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
 Test(backend_beside, before_behind_first_and_second)
 {
     for (int i = 0; i < 4; i++)
         for (int order = 0; order < ORDERS; order++)
-            check_graph_as(blocks((struct written){i / 2, i % 2}), CONVOY_COMPUTE_FP16, TOLERANCE);
+            check_graph_of_few(blocks((struct written){i / 2, i % 2}), CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
 /* The block's first layer lets its input be converted, and the one beside it reads what was converted. */

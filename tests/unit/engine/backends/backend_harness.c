@@ -376,15 +376,29 @@ void check_rows(const struct convoy_graph *graph, struct convoy_net *net, const 
     free(output);
 }
 
-void check_graph_as(struct convoy_graph *graph, enum convoy_compute_type precision, double tolerance)
+#define FEW 3 /* batches that are small */
+static const uint32_t batches[] = {1, 2, 5, 17};
+
+/* With the first `count` of them. */
+static void check_batches(struct convoy_graph *graph, size_t count, enum convoy_compute_type precision,
+                          double tolerance)
 {
-    static const uint32_t sizes[] = {1, 2, 5, 17};
     struct convoy_net_info info;
-    struct convoy_net *net = load_as(graph, 17, precision, &info);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, sizes[i], tolerance);
+    struct convoy_net *net = load_as(graph, batches[count - 1], precision, &info);
+    for (size_t i = 0; i < count; i++)
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, batches[i], tolerance);
     backend->unload(device, net);
     convoy_graph_free(graph);
+}
+
+void check_graph_as(struct convoy_graph *graph, enum convoy_compute_type precision, double tolerance)
+{
+    check_batches(graph, sizeof(batches) / sizeof(batches[0]), precision, tolerance);
+}
+
+void check_graph_of_few(struct convoy_graph *graph, enum convoy_compute_type precision, double tolerance)
+{
+    check_batches(graph, FEW, precision, tolerance);
 }
 
 void check_graph(struct convoy_graph *graph, double tolerance)

@@ -127,6 +127,8 @@ void check_rows(const struct convoy_graph *graph, struct convoy_net *net, const 
 
 /* Loads the graph and checks a few batch sizes, then frees it. */
 void check_graph_as(struct convoy_graph *graph, enum convoy_compute_type precision, double tolerance);
+/* The same with small batches alone, for networks that run many times. */
+void check_graph_of_few(struct convoy_graph *graph, enum convoy_compute_type precision, double tolerance);
 
 void check_graph(struct convoy_graph *graph, double tolerance);
 
