@@ -116,56 +116,57 @@ static __device__ __forceinline__ uint4 cell_or(bool inside, const convoy_fp16 *
     return words;
 }
 
-/* Maxima of ROWS windows below each other, of which the first begins at `top`, `left`. */
-template <int SIDE, int STRIDE, int ROWS>
-static __device__ __forceinline__ void pool_maxima(const struct pool_job &job, const convoy_fp16 *image,
-                                                   int top, int left, uint4 (&best)[ROWS])
+/* Of a thread: maxima of windows, two in a word, or sums. */
+struct maxima {
+    static constexpr uint32_t OUTSIDE = LOWEST; /* what a tap is that lies outside of the image */
+    uint4 words = make_uint4(LOWEST, LOWEST, LOWEST, LOWEST);
+
+    __device__ __forceinline__ void take(const uint4 &cell)
+    {
+        words = nhwc_larger(words, cell);
+    }
+    __device__ __forceinline__ void take(const maxima &other)
+    {
+        take(other.words);
+    }
+};
+
+struct sums {
+    static constexpr uint32_t OUTSIDE = 0;
+    float values[NHWC_CELL] = {};
+
+    __device__ __forceinline__ void take(const uint4 &cell)
+    {
+        float others[NHWC_CELL];
+        nhwc_unpack(cell, others);
+        merge(true, values, others);
+    }
+    __device__ __forceinline__ void take(const sums &other)
+    {
+        merge(true, values, other.values);
+    }
+};
+
+/* Those of ROWS windows below each other, of which the first begins at `top`, `left`. */
+template <int SIDE, int STRIDE, int ROWS, typename POOLED>
+static __device__ __forceinline__ void pool_windows(const struct pool_job &job, const convoy_fp16 *image,
+                                                    int top, int left, POOLED (&pooled)[ROWS])
 {
     const struct convoy_pool_shape &s = job.shape;
-#pragma unroll
-    for (int o = 0; o < ROWS; o++)
-        best[o] = make_uint4(LOWEST, LOWEST, LOWEST, LOWEST);
 #pragma unroll
     for (int i = 0; i < (ROWS - 1) * STRIDE + SIDE; i++) {
         int y = top + i;
         bool inside = (unsigned)y < (unsigned)s.h;
         int64_t row = (int64_t)y * s.w;
-        uint4 line = make_uint4(LOWEST, LOWEST, LOWEST, LOWEST);
+        POOLED line;
 #pragma unroll
         for (int j = 0; j < SIDE; j++)
-            line = nhwc_larger(line, cell_or(inside && (unsigned)(left + j) < (unsigned)s.w,
-                                             image + (row + left + j) * job.x_pixel, LOWEST));
+            line.take(cell_or(inside && (unsigned)(left + j) < (unsigned)s.w,
+                              image + (row + left + j) * job.x_pixel, POOLED::OUTSIDE));
 #pragma unroll
         for (int o = 0; o < ROWS; o++)
             if (i >= o * STRIDE && i < o * STRIDE + SIDE)
-                best[o] = nhwc_larger(best[o], line);
-    }
-}
-
-/* The same of sums. */
-template <int SIDE, int STRIDE, int ROWS>
-static __device__ __forceinline__ void pool_sums(const struct pool_job &job, const convoy_fp16 *image,
-                                                 int top, int left, float (&sums)[ROWS][NHWC_CELL])
-{
-    const struct convoy_pool_shape &s = job.shape;
-#pragma unroll
-    for (int i = 0; i < (ROWS - 1) * STRIDE + SIDE; i++) {
-        int y = top + i;
-        bool inside = (unsigned)y < (unsigned)s.h;
-        int64_t row = (int64_t)y * s.w;
-        float line[NHWC_CELL] = {};
-#pragma unroll
-        for (int j = 0; j < SIDE; j++) {
-            float values[NHWC_CELL];
-            nhwc_unpack(cell_or(inside && (unsigned)(left + j) < (unsigned)s.w,
-                                image + (row + left + j) * job.x_pixel, 0),
-                        values);
-            merge(true, line, values);
-        }
-#pragma unroll
-        for (int o = 0; o < ROWS; o++)
-            if (i >= o * STRIDE && i < o * STRIDE + SIDE)
-                merge(true, sums[o], line);
+                pooled[o].take(line);
     }
 }
 
@@ -178,7 +179,32 @@ static __device__ __forceinline__ float one_of(const struct convoy_pool_shape &s
                           counted(left, SIDE, s.w, all ? s.pad[1] : 0, all ? s.pad[3] : 0));
 }
 
-template <int SIDE, int STRIDE, int ROWS, bool AVERAGE>
+/* The cell of the window at `top`, `left`. */
+template <int SIDE>
+static __device__ __forceinline__ uint4 pool_end(const struct convoy_pool_shape &s, int, int,
+                                                 const maxima &pooled)
+{
+    if (s.act.kind == CONVOY_UNARY_NONE)
+        return pooled.words;
+    float values[NHWC_CELL];
+    nhwc_unpack(pooled.words, values);
+    nhwc_activate(s.act, values);
+    return nhwc_pack(values);
+}
+
+template <int SIDE>
+static __device__ __forceinline__ uint4 pool_end(const struct convoy_pool_shape &s, int top, int left,
+                                                 sums &pooled)
+{
+    float scale = one_of<SIDE>(s, top, left);
+#pragma unroll
+    for (int e = 0; e < NHWC_CELL; e++)
+        pooled.values[e] *= scale;
+    nhwc_activate(s.act, pooled.values);
+    return nhwc_pack(pooled.values);
+}
+
+template <int SIDE, int STRIDE, int ROWS, typename POOLED>
 __global__ void __launch_bounds__(NHWC_THREADS)
     nhwc_pool_rows(CONVOY_PARAMETER(struct pool_rows_job) job, const convoy_fp16 *x, convoy_fp16 *y)
 {
@@ -197,28 +223,14 @@ __global__ void __launch_bounds__(NHWC_THREADS)
         const convoy_fp16 *image = x + (int64_t)n * s.h * s.w * job.pool.x_pixel + cell * NHWC_CELL;
         convoy_fp16 *to =
             y + (((int64_t)n * s.oh + first) * s.ow + column) * job.pool.y_pixel + cell * NHWC_CELL;
-        uint4 best[ROWS];
-        float sums[ROWS][NHWC_CELL] = {};
-        if constexpr (AVERAGE)
-            pool_sums<SIDE, STRIDE, ROWS>(job.pool, image, top, left, sums);
-        else
-            pool_maxima<SIDE, STRIDE, ROWS>(job.pool, image, top, left, best);
+        POOLED pooled[ROWS];
+        pool_windows<SIDE, STRIDE, ROWS>(job.pool, image, top, left, pooled);
 #pragma unroll
         for (int o = 0; o < ROWS; o++) {
             if (first + o >= s.oh)
                 break;
-            if constexpr (AVERAGE) {
-                float scale = one_of<SIDE>(s, top + o * STRIDE, left);
-#pragma unroll
-                for (int e = 0; e < NHWC_CELL; e++)
-                    sums[o][e] *= scale;
-            } else if (s.act.kind != CONVOY_UNARY_NONE) {
-                nhwc_unpack(best[o], sums[o]);
-            }
-            nhwc_activate(s.act, sums[o]);
-            if (AVERAGE || s.act.kind != CONVOY_UNARY_NONE)
-                best[o] = nhwc_pack(sums[o]);
-            *reinterpret_cast<uint4 *>(to + (int64_t)o * s.ow * job.pool.y_pixel) = best[o];
+            *reinterpret_cast<uint4 *>(to + (int64_t)o * s.ow * job.pool.y_pixel) =
+                pool_end<SIDE>(s, top + o * STRIDE, left, pooled[o]);
         }
     }
 }
@@ -315,8 +327,8 @@ static cudaError_t launch_rows(const struct pool_job *pool, const convoy_fp16 *x
     struct pool_rows_job job = rows_job(pool, ROWS);
     if (ROWS > 1 && job.blocks < MANY_BLOCKS)
         return launch_rows<SIDE, STRIDE, 1>(pool, x, y, stream);
-    return convoy_launch_early(pool->shape.average ? nhwc_pool_rows<SIDE, STRIDE, ROWS, true>
-                                                   : nhwc_pool_rows<SIDE, STRIDE, ROWS, false>,
+    return convoy_launch_early(pool->shape.average ? nhwc_pool_rows<SIDE, STRIDE, ROWS, sums>
+                                                   : nhwc_pool_rows<SIDE, STRIDE, ROWS, maxima>,
                                convoy_grid(job.blocks, 1), NHWC_THREADS, 0, stream, job, x, y);
 }
 
