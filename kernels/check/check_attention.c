@@ -144,7 +144,7 @@ static void make(struct convoy_check *check, struct problem *problem)
     problem->x_device = convoy_check_buffer(s->n * problem->x_pixels * pixel / 2, 0);
     problem->y_half = convoy_check_buffer(s->n * problem->y_pixels * y_pixel / 2, 0);
     problem->y = convoy_check_buffer(s->n * problem->y_pixels * s->heads * s->d, 0);
-    if (convoy_launch_nhwc_from_planes(&planes, x, (convoy_fp16 *)(void *)problem->x_device.device,
+    if (convoy_launch_nhwc_from_planes(&planes, x, convoy_check_halves(&problem->x_device),
                                        (struct convoy_overflow){0}, NULL) != cudaSuccess ||
         cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
         exit(1);
@@ -160,7 +160,7 @@ static cudaError_t launch(struct problem *problem)
     int64_t part = s->heads * s->d;
     return convoy_launch_nhwc_attention(
         s, x, x + part, x + 2 * part, problem->bias != NULL ? problem->bias_device.device : NULL,
-        (convoy_fp16 *)(void *)problem->y_half.device, (struct convoy_overflow){problem->marks, MARK}, NULL);
+        convoy_check_halves(&problem->y_half), (struct convoy_overflow){problem->marks, MARK}, NULL);
 }
 
 /* Where row `row` of a head begins in x or y as floats without gaps. */
@@ -237,8 +237,7 @@ static void check_marks(struct convoy_check *check, struct problem *problem)
     int64_t pixel = problem->rows[V] != NULL ? problem->rows[V][row] : row;
     int64_t channel = 2 * s->heads * s->d + convoy_check_between(check, 0, s->heads * s->d - 1);
     bool right = convoy_check_marked(problem->marks, s->n, -1, MARK);
-    if (cudaMemcpy((convoy_fp16 *)(void *)problem->x_device.device + loud * s->v.image + pixel * s->v.pixel +
-                       channel,
+    if (cudaMemcpy(convoy_check_halves(&problem->x_device) + loud * s->v.image + pixel * s->v.pixel + channel,
                    &infinite, sizeof infinite, cudaMemcpyHostToDevice) != cudaSuccess ||
         launch(problem) != cudaSuccess || !convoy_check_marked(problem->marks, s->n, loud, MARK) || !right) {
         check->failures++;

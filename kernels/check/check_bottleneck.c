@@ -80,7 +80,7 @@ static void make(struct convoy_check *check, struct problem *problem, bool depth
     uint32_t *marks = convoy_check_memory(s->n, sizeof *marks);
     problem->marks = convoy_check_device_copy(marks, (size_t)s->n * sizeof *marks);
     free(marks);
-    if (convoy_launch_nhwc_from_planes(&planes, x, (convoy_fp16 *)(void *)problem->half.device,
+    if (convoy_launch_nhwc_from_planes(&planes, x, convoy_check_halves(&problem->half),
                                        (struct convoy_overflow){0}, NULL) != cudaSuccess ||
         cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
         exit(1);
@@ -171,7 +171,7 @@ static cudaError_t launch(struct problem *problem, const struct convoy_bottlenec
         .x = (const convoy_fp16 *)(const void *)problem->half.device,
         .weights = weights,
         .bias = {problem->bias_device[0], problem->bias_device[1], problem->bias_device[2]},
-        .y = (convoy_fp16 *)(void *)y->device,
+        .y = convoy_check_halves(y),
         .sums = problem->sums,
         .overflow = problem->marks,
         .marks = {MARK, MARK + 1, MARK + 2}};
@@ -228,7 +228,7 @@ static bool marks_image(struct convoy_check *check, struct problem *problem,
     const convoy_fp16 nan = 0x7e00;
     int loud = convoy_check_between(check, 0, s->n - 1);
     int64_t pixel = (int64_t)loud * s->h * s->w + convoy_check_between(check, 0, s->h * s->w - 1);
-    convoy_fp16 *at = (convoy_fp16 *)(void *)problem->half.device + pixel * s->x_pixel;
+    convoy_fp16 *at = convoy_check_halves(&problem->half) + pixel * s->x_pixel;
     convoy_fp16 before;
     if (cudaMemcpy(&before, at, sizeof before, cudaMemcpyDeviceToHost) != cudaSuccess ||
         cudaMemcpy(at, &nan, sizeof nan, cudaMemcpyHostToDevice) != cudaSuccess ||

@@ -26,11 +26,6 @@ struct problem {
     uint32_t *marks;
 };
 
-static convoy_fp16 *half(const struct convoy_check_buffer *buffer)
-{
-    return (convoy_fp16 *)(void *)buffer->device;
-}
-
 /* Numbers that fp16 holds. */
 static float *numbers(struct convoy_check *check, int64_t count, double most)
 {
@@ -50,8 +45,8 @@ static void make_x(struct convoy_check *check, struct problem *problem)
         problem->x[i] = (float)convoy_check_round(problem->x[i] + (i % s->c % 3 - 1), CONVOY_COMPUTE_FP16);
     float *x = convoy_check_device_copy(problem->x, (size_t)count * sizeof(float));
     problem->x_half = convoy_check_buffer(s->n * s->pixels * s->x_pixel / 2, 0);
-    if (convoy_launch_nhwc_from_planes(&planes, x, half(&problem->x_half), (struct convoy_overflow){0},
-                                       NULL) != cudaSuccess ||
+    if (convoy_launch_nhwc_from_planes(&planes, x, convoy_check_halves(&problem->x_half),
+                                       (struct convoy_overflow){0}, NULL) != cudaSuccess ||
         cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
         exit(1);
 }
@@ -123,9 +118,9 @@ static void make(struct convoy_check *check, struct problem *problem)
 
 static cudaError_t launch(const struct problem *problem)
 {
-    const void *x = problem->sums != NULL ? (void *)problem->sums : half(&problem->x_half);
+    const void *x = problem->sums != NULL ? (void *)problem->sums : convoy_check_halves(&problem->x_half);
     return convoy_launch_nhwc_excite(&problem->shape, x, problem->packed, problem->bias_device[0],
-                                     problem->bias_device[1], half(&problem->y_half),
+                                     problem->bias_device[1], convoy_check_halves(&problem->y_half),
                                      (struct convoy_overflow){problem->marks, MARK}, NULL);
 }
 
@@ -165,7 +160,8 @@ static cudaError_t read_answer(const struct problem *problem, cudaError_t launch
     const struct convoy_nhwc_planes planes = {s->n, s->c, 1, s->y_pixel, true};
     return launched != cudaSuccess
                ? launched
-               : convoy_launch_nhwc_to_planes(&planes, half(&problem->y_half), problem->y.device, NULL);
+               : convoy_launch_nhwc_to_planes(&planes, convoy_check_halves(&problem->y_half),
+                                              problem->y.device, NULL);
 }
 
 static void fail(struct convoy_check *check, const char *what, int64_t n)
@@ -183,8 +179,8 @@ static bool spoil(const struct problem *problem, int64_t n)
     if (problem->sums != NULL)
         return cudaMemcpy(problem->sums + (n * s->patches + s->patches - 1) * s->c, &sum, sizeof sum,
                           cudaMemcpyHostToDevice) == cudaSuccess;
-    return cudaMemcpy(half(&problem->x_half) + (n * s->pixels + s->pixels - 1) * s->x_pixel, &nan, sizeof nan,
-                      cudaMemcpyHostToDevice) == cudaSuccess;
+    return cudaMemcpy(convoy_check_halves(&problem->x_half) + (n * s->pixels + s->pixels - 1) * s->x_pixel,
+                      &nan, sizeof nan, cudaMemcpyHostToDevice) == cudaSuccess;
 }
 
 /* The channels that fill up a pixel are 0: what reads gates multiplies with them. An image with a NaN, and no
@@ -194,10 +190,11 @@ static void check_fill_and_marks(struct convoy_check *check, const struct proble
     const struct convoy_nhwc_excite *s = &problem->shape;
     int64_t loud = convoy_check_between(check, 0, (int)s->n - 1);
     convoy_fp16 *gates = convoy_check_memory(s->n * s->y_pixel, sizeof *gates);
-    bool right = cudaMemcpy(gates, half(&problem->y_half), (size_t)(s->n * s->y_pixel) * sizeof *gates,
-                            cudaMemcpyDeviceToHost) == cudaSuccess &&
-                 spoil(problem, loud) && launch(problem) == cudaSuccess &&
-                 convoy_check_marked(problem->marks, s->n, loud, MARK);
+    bool right =
+        cudaMemcpy(gates, convoy_check_halves(&problem->y_half), (size_t)(s->n * s->y_pixel) * sizeof *gates,
+                   cudaMemcpyDeviceToHost) == cudaSuccess &&
+        spoil(problem, loud) && launch(problem) == cudaSuccess &&
+        convoy_check_marked(problem->marks, s->n, loud, MARK);
     if (!right)
         fail(check, "told wrongly of a gate that is NaN", loud);
     for (int64_t n = 0; n < s->n; n++)

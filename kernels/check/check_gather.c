@@ -23,11 +23,6 @@ struct problem {
     uint32_t *marks;
 };
 
-static convoy_fp16 *half(const struct convoy_check_buffer *buffer)
-{
-    return (convoy_fp16 *)(void *)buffer->device;
-}
-
 static void make_x(struct convoy_check *check, struct problem *problem)
 {
     struct convoy_nhwc_gather *s = &problem->shape;
@@ -38,8 +33,8 @@ static void make_x(struct convoy_check *check, struct problem *problem)
     const struct convoy_nhwc_planes planes = {s->n, problem->c, problem->x_pixels, problem->pixel, true};
     float *x = convoy_check_device_copy(problem->x, (size_t)count * sizeof(float));
     problem->x_half = convoy_check_buffer(s->n * s->x_image / 2, 0);
-    if (convoy_launch_nhwc_from_planes(&planes, x, half(&problem->x_half), (struct convoy_overflow){0},
-                                       NULL) != cudaSuccess ||
+    if (convoy_launch_nhwc_from_planes(&planes, x, convoy_check_halves(&problem->x_half),
+                                       (struct convoy_overflow){0}, NULL) != cudaSuccess ||
         cudaDeviceSynchronize() != cudaSuccess || cudaFree(x) != cudaSuccess)
         exit(1);
 }
@@ -78,9 +73,9 @@ static void make(struct convoy_check *check, struct problem *problem)
 
 static cudaError_t launch(struct problem *problem)
 {
-    return convoy_launch_nhwc_gather(&problem->shape, half(&problem->x_half),
-                                     problem->adds ? problem->add.device : NULL, half(&problem->y_half),
-                                     (struct convoy_overflow){problem->marks, MARK}, NULL);
+    return convoy_launch_nhwc_gather(
+        &problem->shape, convoy_check_halves(&problem->x_half), problem->adds ? problem->add.device : NULL,
+        convoy_check_halves(&problem->y_half), (struct convoy_overflow){problem->marks, MARK}, NULL);
 }
 
 /* The number of x, as floats without gaps, that is number e of a piece of an image; -1: zero. */
@@ -110,7 +105,8 @@ static cudaError_t read_answer(struct problem *problem, cudaError_t launched)
     const struct convoy_nhwc_planes planes = {s->n, (int64_t)s->width * s->pieces, s->rows, s->y_pixel, true};
     return launched != cudaSuccess
                ? launched
-               : convoy_launch_nhwc_to_planes(&planes, half(&problem->y_half), problem->y.device, NULL);
+               : convoy_launch_nhwc_to_planes(&planes, convoy_check_halves(&problem->y_half),
+                                              problem->y.device, NULL);
 }
 
 /* Of numbers that are copied nothing is told; where a sum is infinite, its image is. */
@@ -122,8 +118,9 @@ static void check_marks(struct convoy_check *check, struct problem *problem)
     int32_t cell = problem->pieces_of[convoy_check_between(check, 0, (int)(s->rows * s->pieces) - 1)];
     if (cell < 0)
         loud = -1;
-    bool right = loud < 0 || cudaMemcpy(half(&problem->x_half) + loud * s->x_image + (int64_t)cell * 8,
-                                        &infinite, sizeof infinite, cudaMemcpyHostToDevice) == cudaSuccess;
+    bool right =
+        loud < 0 || cudaMemcpy(convoy_check_halves(&problem->x_half) + loud * s->x_image + (int64_t)cell * 8,
+                               &infinite, sizeof infinite, cudaMemcpyHostToDevice) == cudaSuccess;
     right = right && launch(problem) == cudaSuccess &&
             convoy_check_marked(problem->marks, s->n, problem->adds ? loud : -1, MARK);
     if (!right) {

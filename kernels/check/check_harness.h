@@ -3,7 +3,7 @@
 #ifndef CONVOY_KERNELS_CHECK_HARNESS_H
 #define CONVOY_KERNELS_CHECK_HARNESS_H
 
-#include "kernels/kernels.h"
+#include "kernels/nhwc.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +58,8 @@ void convoy_check_put_nan(enum check_nan where, float *planes, int count, int h,
 struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,
                                               double low, double high);
 void convoy_check_upload(const struct convoy_check_buffer *buffer);
+/* Its device memory for numbers of 16 bits, two in a float's place. */
+convoy_fp16 *convoy_check_halves(const struct convoy_check_buffer *buffer);
 /* Zeros on the host, to be freed, and a copy on the device, for cudaFree(), without guards. Both end the
  * program if there is no memory. */
 void *convoy_check_memory(int64_t count, size_t size);

@@ -49,11 +49,6 @@ static void make(struct convoy_check *check, struct problem *problem)
         exit(1);
 }
 
-static convoy_fp16 *halves(const struct convoy_check_buffer *buffer)
-{
-    return (convoy_fp16 *)(void *)buffer->device;
-}
-
 /* Planes of one pixel each: n x pixels images of c x 1. */
 static struct convoy_nhwc_planes planes_of(const struct convoy_nhwc_normalize *s, int64_t pixel)
 {
@@ -64,16 +59,16 @@ static cudaError_t launch(struct problem *problem)
 {
     const struct convoy_nhwc_normalize *s = &problem->shape;
     const struct convoy_nhwc_planes from = planes_of(s, s->x_pixel), to = planes_of(s, s->y_pixel);
-    cudaError_t code = convoy_launch_nhwc_from_planes(&from, problem->x.device, halves(&problem->x_half),
-                                                      (struct convoy_overflow){0}, NULL);
+    cudaError_t code = convoy_launch_nhwc_from_planes(
+        &from, problem->x.device, convoy_check_halves(&problem->x_half), (struct convoy_overflow){0}, NULL);
     if (code == cudaSuccess)
         code = convoy_launch_nhwc_normalize(
-            s, halves(&problem->x_half), problem->scaled ? problem->scale.device : NULL,
-            problem->shifted ? problem->shift.device : NULL, halves(&problem->y_half),
+            s, convoy_check_halves(&problem->x_half), problem->scaled ? problem->scale.device : NULL,
+            problem->shifted ? problem->shift.device : NULL, convoy_check_halves(&problem->y_half),
             (struct convoy_overflow){problem->marks, MARK}, NULL);
-    return code == cudaSuccess
-               ? convoy_launch_nhwc_to_planes(&to, halves(&problem->y_half), problem->y.device, NULL)
-               : code;
+    return code == cudaSuccess ? convoy_launch_nhwc_to_planes(&to, convoy_check_halves(&problem->y_half),
+                                                              problem->y.device, NULL)
+                               : code;
 }
 
 static void reference_pixel(const struct problem *problem, const float *x, double *y)

@@ -83,7 +83,7 @@ void convoy_check_patches(struct convoy_check *check)
     make(check, &problem);
     const struct convoy_nhwc_patches *s = &problem.shape;
     double *want = reference(&problem);
-    convoy_fp16 *half = (convoy_fp16 *)(void *)problem.y_half.device;
+    convoy_fp16 *half = convoy_check_halves(&problem.y_half);
     const struct convoy_nhwc_planes planes = {s->n, s->pixel, (int64_t)s->down * s->across, s->pixel, true};
     check->bound = BOUND;
     cudaError_t launched =
