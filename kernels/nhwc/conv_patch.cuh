@@ -40,8 +40,8 @@ template <int TILES, int STEPS> struct nhwc_patch_tile {
     static constexpr int NT = TILES, N = NT * 8, BUFFERS = 2, BOXES = patch_boxes(STEPS);
     static constexpr int PANEL = N, PANEL_BYTES = NHWC_PIECE * PANEL * 2;
     static constexpr int BOX = PATCH_SIDE + PATCH_TAPS - 1, STEP_BYTES = 32;
-    /* Warpgroups that multiply. Six were measured with 32 channels and 32 maps; of 64 maps registers have
-     * room for four, which were no faster than three. */
+    /* Warpgroups that multiply. Six were faster than three with 32 channels and 32 maps; of 64 maps four were
+     * not. Other sizes were measured with three alone. */
     static constexpr int GROUPS = TILES <= 4 && STEPS <= 4 ? 6 : 3;
 
     static constexpr __host__ __device__ __forceinline__ int box_bytes(int box)

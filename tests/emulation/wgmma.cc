@@ -95,11 +95,6 @@ typedef float four __attribute__((vector_size(16)));
 typedef float eight __attribute__((vector_size(32)));
 typedef eight sixteen[2];
 
-void take(const float (&from)[16], sixteen &to)
-{
-    memcpy(to, from, sizeof from);
-}
-
 /* Neighbours added up: of a those of the lower half, of b those of the upper one. Results go back through
  * memory: registers for them are not on every machine. */
 void add_pairs(const eight &a, const eight &b, eight &sums)
@@ -131,22 +126,21 @@ void multiply(const product &p)
 {
     int lane = convoy_emulated_lane(), warp = (int)threadIdx.x / 32 % 4;
     const matrix a(p.a), b(p.b);
-    float rows[2][16], column[16];
+    float rows[2][16], values[2][16];
     if (p.registers != nullptr)
         collect_rows(p.registers, rows);
     for (int i = 0; i < 2 && p.registers == nullptr; i++)
         a.decode(warp * 16 + lane / 4 + i * 8, rows[i]);
     sixteen both[2], columns[2];
-    for (int i = 0; i < 2; i++)
-        take(rows[i], both[i]);
+    memcpy(both, rows, sizeof both);
     for (int tile = 0; tile < p.tiles; tile++) {
         for (int j = 0; j < 2; j++) {
             if (p.transposed)
-                b.decode_column(tile * 8 + lane % 4 * 2 + j, column);
+                b.decode_column(tile * 8 + lane % 4 * 2 + j, values[j]);
             else
-                b.decode(tile * 8 + lane % 4 * 2 + j, column);
-            take(column, columns[j]);
+                b.decode(tile * 8 + lane % 4 * 2 + j, values[j]);
         }
+        memcpy(columns, values, sizeof columns);
         add_dots(p.sum[tile], both, columns);
     }
 }
