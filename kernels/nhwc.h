@@ -2,8 +2,8 @@
  *
  * A tensor of n images of h x w pixels of c channels (a matrix of n rows: h = w = 1) is fp16 in device
  * memory, channels contiguous; from pixel to pixel are `pixel` numbers, a multiple of 8 (16 bytes) and at
- * least convoy_nhwc_channels(c). Rows and images follow each other. The channels that fill up a pixel hold
- * some finite number: what reads them multiplies them by zero. The conventions of kernels.h hold for
+ * least convoy_nhwc_channels(c). Rows and images follow each other. The channels that fill up the last cell
+ * hold some finite number: what reads them multiplies them by zero. The conventions of kernels.h hold for
  * everything here; convolutions in this layout are kernels of convoy_conv_kernels() whose shape has nhwc.on
  * set.
  *
@@ -68,9 +68,11 @@ cudaError_t convoy_launch_nhwc_from_planes(const struct convoy_nhwc_planes *plan
 cudaError_t convoy_launch_nhwc_to_planes(const struct convoy_nhwc_planes *planes, const convoy_fp16 *x,
                                          float *y, cudaStream_t stream);
 
-/* Pooling, as convoy_launch_pool(); shape->planes counts images here. */
+/* Pooling, as convoy_launch_pool(); shape->planes counts images here. padding: c numbers, what positions of
+ * the padding hold that count in a mean; NULL: zeros. */
 cudaError_t convoy_launch_nhwc_pool(const struct convoy_pool_shape *shape, int64_t c, const convoy_fp16 *x,
-                                    int64_t x_pixel, convoy_fp16 *y, int64_t y_pixel, cudaStream_t stream);
+                                    int64_t x_pixel, const float *padding, convoy_fp16 *y, int64_t y_pixel,
+                                    cudaStream_t stream);
 
 /* y = act(a op b), over n images of `pixels` pixels; b is a tensor like a, or one pixel for each image, or
  * one for all images. */

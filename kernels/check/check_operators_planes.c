@@ -18,7 +18,9 @@ static double *doubles(int64_t count)
 
 #define USUAL 8 /* cases with which a check begins */
 
-static double pool_one(const struct convoy_pool_shape *shape, const float *plane, int row, int column)
+/* padding: what a mean finds in the padding. */
+static double pool_one(const struct convoy_pool_shape *shape, const float *plane, int row, int column,
+                       double padding)
 {
     double result = shape->average ? 0 : -INFINITY;
     int taps = 0;
@@ -28,10 +30,13 @@ static double pool_one(const struct convoy_pool_shape *shape, const float *plane
             int y = row * shape->stride[0] - shape->pad[0] + r * shape->dilation[0];
             int x = column * shape->stride[1] - shape->pad[1] + c * shape->dilation[1];
             bool inside = y >= 0 && y < shape->h && x >= 0 && x < shape->w;
-            taps += inside ||
-                    (shape->count_padding && y < shape->h + shape->pad[2] && x < shape->w + shape->pad[3]);
-            if (!inside)
+            bool counts = inside || (shape->count_padding && y < shape->h + shape->pad[2] &&
+                                     x < shape->w + shape->pad[3]);
+            taps += counts;
+            if (!inside) {
+                result += shape->average && counts ? padding : 0;
                 continue;
+            }
             empty = false;
             double value = (double)plane[y * shape->w + x];
             result = shape->average ? result + value : convoy_check_larger(result, value);
@@ -117,7 +122,7 @@ void convoy_check_pool(struct convoy_check *check)
     double *want = doubles(y.floats);
     for (int64_t i = 0; i < y.floats; i++)
         want[i] = pool_one(&shape, x.host + i / outputs * inputs, (int)(i % outputs / shape.ow),
-                           (int)(i % shape.ow));
+                           (int)(i % shape.ow), 0);
     cudaError_t launched = convoy_launch_pool(&shape, x.device, y.device, NULL);
     convoy_check_result(
         check, launched, &y, want, NULL,
@@ -167,30 +172,34 @@ void convoy_check_nhwc_pool(struct convoy_check *check)
     struct convoy_check_buffer y_half = convoy_check_buffer(shape.planes * outputs * y_pixel / 2, 0);
     const struct convoy_nhwc_planes from = {shape.planes, c, inputs, x_pixel, false};
     const struct convoy_nhwc_planes to = {shape.planes, c, outputs, y_pixel, false};
+    struct convoy_check_buffer padding = convoy_check_input(check, c, 0, -1, 2);
+    bool padded_with = convoy_check_between(check, 0, 1);
     double *want = doubles(y.floats);
     for (int64_t i = 0; i < y.floats; i++)
         want[i] = pool_one(&shape, x.host + i / outputs * inputs, (int)(i % outputs / shape.ow),
-                           (int)(i % shape.ow));
+                           (int)(i % shape.ow), padded_with ? (double)padding.host[i / outputs % c] : 0);
     cudaError_t launched = convoy_launch_nhwc_from_planes(&from, x.device, convoy_check_halves(&x_half),
                                                           (struct convoy_overflow){0}, NULL);
     if (launched == cudaSuccess)
         launched = convoy_launch_nhwc_pool(&shape, c, convoy_check_halves(&x_half), x_pixel,
-                                           convoy_check_halves(&y_half), y_pixel, NULL);
+                                           padded_with ? padding.device : NULL, convoy_check_halves(&y_half),
+                                           y_pixel, NULL);
     if (launched == cudaSuccess)
         launched = convoy_launch_nhwc_to_planes(&to, convoy_check_halves(&y_half), y.device, NULL);
     check->bound = 2e-3; /* results are rounded to fp16 */
     check->has_nan = true;
     convoy_check_result(
         check, launched, &y, want, &y_half,
-        "nhwc_pool %s%s %lld images of %lld, pixels of %lld and %lld, %d x %d into %d x %d, window %d %d "
+        "nhwc_pool %s%s%s %lld images of %lld, pixels of %lld and %lld, %d x %d into %d x %d, window %d %d "
         "stride %d %d dilation %d %d pad %d %d %d %d act %d",
         shape.average ? "average" : "max", shape.count_padding ? " with padding" : "",
-        (long long)shape.planes, (long long)c, (long long)x_pixel, (long long)y_pixel, shape.h, shape.w,
-        shape.oh, shape.ow, shape.window[0], shape.window[1], shape.stride[0], shape.stride[1],
-        shape.dilation[0], shape.dilation[1], shape.pad[0], shape.pad[1], shape.pad[2], shape.pad[3],
-        (int)shape.act.kind);
+        padded_with ? " of numbers" : "", (long long)shape.planes, (long long)c, (long long)x_pixel,
+        (long long)y_pixel, shape.h, shape.w, shape.oh, shape.ow, shape.window[0], shape.window[1],
+        shape.stride[0], shape.stride[1], shape.dilation[0], shape.dilation[1], shape.pad[0], shape.pad[1],
+        shape.pad[2], shape.pad[3], (int)shape.act.kind);
     free(want);
     convoy_check_free(&x);
+    convoy_check_free(&padding);
     convoy_check_free(&y);
     convoy_check_free(&x_half);
     convoy_check_free(&y_half);

@@ -24,6 +24,7 @@
 struct pool_job {
     struct convoy_pool_shape shape;
     int64_t c, cells, x_pixel, y_pixel;
+    const float *padding; /* of each channel; NULL: zeros */
 };
 
 static __device__ __forceinline__ void merge(bool average, float (&into)[NHWC_CELL],
@@ -43,13 +44,23 @@ static __device__ __forceinline__ int inside(int position, int window, int dilat
     return count;
 }
 
-static __device__ __forceinline__ int64_t divisor(const struct convoy_pool_shape &s, int top, int left)
+static __device__ __forceinline__ int64_t taps_of(const struct convoy_pool_shape &s, int top, int left,
+                                                  bool padding)
 {
-    if (!s.count_padding)
+    if (!padding)
         return (int64_t)inside(top, s.window[0], s.dilation[0], s.h) *
                inside(left, s.window[1], s.dilation[1], s.w);
     return (int64_t)inside(top + s.pad[0], s.window[0], s.dilation[0], s.pad[0] + s.h + s.pad[2]) *
            inside(left + s.pad[1], s.window[1], s.dilation[1], s.pad[1] + s.w + s.pad[3]);
+}
+
+/* Adds so many taps of padding to the sums of a cell's channels, from c on. */
+static __device__ __forceinline__ void add_padding(const struct pool_job &job, int64_t c, float taps,
+                                                   float (&sum)[NHWC_CELL])
+{
+#pragma unroll
+    for (int e = 0; e < NHWC_CELL; e++)
+        sum[e] += c + e < job.c ? taps * __ldg(&job.padding[c + e]) : 0.0f;
 }
 
 __global__ void __launch_bounds__(NHWC_THREADS)
@@ -84,7 +95,10 @@ __global__ void __launch_bounds__(NHWC_THREADS)
                 any = true;
             }
         }
-        float scale = s.average && any ? 1.0f / (float)divisor(s, top, left) : 1.0f;
+        int64_t taps = s.average ? taps_of(s, top, left, s.count_padding) : 1;
+        if (s.average && job.padding != nullptr)
+            add_padding(job, c, (float)(taps - taps_of(s, top, left, false)), result);
+        float scale = 1.0f / (float)taps;
 #pragma unroll
         for (int e = 0; e < NHWC_CELL; e++)
             result[e] = any ? result[e] * scale : 0.0f;
@@ -131,7 +145,8 @@ struct maxima {
     }
 };
 
-struct sums {
+/* PADDED: the padding may hold other numbers than zeros. */
+template <bool PADDED> struct sums {
     static constexpr uint32_t OUTSIDE = 0;
     float values[NHWC_CELL] = {};
 
@@ -170,20 +185,21 @@ static __device__ __forceinline__ void pool_windows(const struct pool_job &job, 
     }
 }
 
-/* What a sum is multiplied by for the mean. */
+/* taps_of() without dilation. */
 template <int SIDE>
-static __device__ __forceinline__ float one_of(const struct convoy_pool_shape &s, int top, int left)
+static __device__ __forceinline__ int near_taps(const struct convoy_pool_shape &s, int top, int left,
+                                                bool padding)
 {
-    bool all = s.count_padding;
-    return 1.0f / (float)(counted(top, SIDE, s.h, all ? s.pad[0] : 0, all ? s.pad[2] : 0) *
-                          counted(left, SIDE, s.w, all ? s.pad[1] : 0, all ? s.pad[3] : 0));
+    return counted(top, SIDE, s.h, padding ? s.pad[0] : 0, padding ? s.pad[2] : 0) *
+           counted(left, SIDE, s.w, padding ? s.pad[1] : 0, padding ? s.pad[3] : 0);
 }
 
-/* The cell of the window at `top`, `left`. */
+/* The window at `top`, `left`, of a cell's channels, from c on. */
 template <int SIDE>
-static __device__ __forceinline__ uint4 pool_end(const struct convoy_pool_shape &s, int, int,
+static __device__ __forceinline__ uint4 pool_end(const struct pool_job &job, int64_t, int, int,
                                                  const maxima &pooled)
 {
+    const struct convoy_pool_shape &s = job.shape;
     if (s.act.kind == CONVOY_UNARY_NONE)
         return pooled.words;
     float values[NHWC_CELL];
@@ -192,11 +208,16 @@ static __device__ __forceinline__ uint4 pool_end(const struct convoy_pool_shape 
     return nhwc_pack(values);
 }
 
-template <int SIDE>
-static __device__ __forceinline__ uint4 pool_end(const struct convoy_pool_shape &s, int top, int left,
-                                                 sums &pooled)
+template <int SIDE, bool PADDED>
+static __device__ __forceinline__ uint4 pool_end(const struct pool_job &job, int64_t c, int top, int left,
+                                                 sums<PADDED> &pooled)
 {
-    float scale = one_of<SIDE>(s, top, left);
+    const struct convoy_pool_shape &s = job.shape;
+    int taps = near_taps<SIDE>(s, top, left, s.count_padding);
+    int padding = PADDED ? taps - near_taps<SIDE>(s, top, left, false) : 0;
+    if (padding > 0)
+        add_padding(job, c, (float)padding, pooled.values);
+    float scale = 1.0f / (float)taps;
 #pragma unroll
     for (int e = 0; e < NHWC_CELL; e++)
         pooled.values[e] *= scale;
@@ -230,7 +251,7 @@ __global__ void __launch_bounds__(NHWC_THREADS)
             if (first + o >= s.oh)
                 break;
             *reinterpret_cast<uint4 *>(to + (int64_t)o * s.ow * job.pool.y_pixel) =
-                pool_end<SIDE>(s, top + o * STRIDE, left, pooled[o]);
+                pool_end<SIDE>(job.pool, cell * NHWC_CELL, top + o * STRIDE, left, pooled[o]);
         }
     }
 }
@@ -327,15 +348,17 @@ static cudaError_t launch_rows(const struct pool_job *pool, const convoy_fp16 *x
     struct pool_rows_job job = rows_job(pool, ROWS);
     if (ROWS > 1 && job.blocks < MANY_BLOCKS)
         return launch_rows<SIDE, STRIDE, 1>(pool, x, y, stream);
-    return convoy_launch_early(pool->shape.average ? nhwc_pool_rows<SIDE, STRIDE, ROWS, sums>
-                                                   : nhwc_pool_rows<SIDE, STRIDE, ROWS, maxima>,
+    return convoy_launch_early(!pool->shape.average    ? nhwc_pool_rows<SIDE, STRIDE, ROWS, maxima>
+                               : pool->padding != NULL ? nhwc_pool_rows<SIDE, STRIDE, ROWS, sums<true>>
+                                                       : nhwc_pool_rows<SIDE, STRIDE, ROWS, sums<false>>,
                                convoy_grid(job.blocks, 1), NHWC_THREADS, 0, stream, job, x, y);
 }
 
 cudaError_t convoy_launch_nhwc_pool(const struct convoy_pool_shape *shape, int64_t c, const convoy_fp16 *x,
-                                    int64_t x_pixel, convoy_fp16 *y, int64_t y_pixel, cudaStream_t stream)
+                                    int64_t x_pixel, const float *padding, convoy_fp16 *y, int64_t y_pixel,
+                                    cudaStream_t stream)
 {
-    struct pool_job job = {*shape, c, convoy_div_up(c, NHWC_CELL), x_pixel, y_pixel};
+    struct pool_job job = {*shape, c, convoy_div_up(c, NHWC_CELL), x_pixel, y_pixel, padding};
     if (is_global(shape)) {
         int64_t blocks = shape->planes * convoy_div_up(job.cells, MANY_CELLS);
         return blocks >= MANY_BLOCKS

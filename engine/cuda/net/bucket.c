@@ -160,7 +160,7 @@ bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
         if (convoy_cuda_fused_chosen(source, plan->rows, plan->layout) !=
             (first->kind == CONVOY_CUDA_FUSED ? first->fused.kernel : NULL))
             return true;
-        if (plan->branched != convoy_cuda_branches_chosen(source, plan))
+        if (plan->branching != convoy_cuda_branches_known(source, plan))
             return true;
         for (int i = 0; i < plan->bottleneck_count; i++)
             if (convoy_cuda_choose_bottleneck(source, &plan->bottlenecks[i].shape) !=

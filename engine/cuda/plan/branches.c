@@ -13,6 +13,11 @@
  * 2,084 for 2,090 and 652 for 655. A branch takes memory. */
 #define ROWS_MAX 32
 
+/* Before it was measured, a region has its branches where its longest chain is estimated to take less than
+ * LIKELY_CHAIN of all its steps, in batches in which few steps fill the chip. */
+#define LIKELY_ROWS  8
+#define LIKELY_CHAIN 0.8F
+
 #define STEPS_MAX  64          /* that are looked at together: as many as bits of a set */
 #define LOOK_AHEAD 16          /* steps behind an end that are to wait for it */
 #define SIMPLE_MAX 8           /* of a region that has its branch though nothing was measured */
@@ -22,10 +27,11 @@
 /* A set of steps, counted from the first one that is looked at. */
 typedef uint64_t step_set;
 
-/* How a step uses a buffer. */
+/* How a step uses a buffer: all of it, or `bytes` of each pixel from `offset` on, and leaves others as they
+ * are. */
 struct use {
-    size_t buffer, offset;
-    bool writes, part; /* part: of the buffer, beside others that begin elsewhere, and nothing else */
+    size_t buffer, offset, bytes; /* bytes: 0: all */
+    bool writes;
 };
 
 /* `count` steps from step `first` on, and the region of them that begins with step `from` and ends before
@@ -63,19 +69,34 @@ static step_set waits_for(const struct region *r, int step)
 
 /* ---- What waits for what ---- */
 
-/* A kernel that writes channels of pixels, and leaves those beside them as they are. */
-static bool writes_channels(const struct convoy_cuda_step *step)
+/* How many channels of each pixel a step reads and writes, and of no others; 0: it is no such step. */
+static void find_channels(const struct convoy_cuda_step *step, int64_t *read, int64_t *written)
 {
+    const struct convoy_conv_shape *conv = &step->conv.shape;
+    const struct convoy_bottleneck_shape *bottleneck = &step->bottleneck.shape;
+    *read = *written = 0;
     switch (step->kind) {
     case CONVOY_CUDA_CONV:
-        return step->conv.shape.nhwc.on;
+        *read = conv->nhwc.on && !conv->nhwc.images && conv->nhwc.window == 0 ? conv->c : 0;
+        *written = conv->nhwc.on ? conv->k : 0;
+        break;
     case CONVOY_CUDA_NHWC_POOL:
+        *read = *written = step->nhwc_pool.c;
+        break;
     case CONVOY_CUDA_NHWC_BINARY:
+        *read = *written = step->nhwc_binary.shape.c;
+        break;
     case CONVOY_CUDA_NHWC_SCALE_SHIFT:
+        *read = *written = step->nhwc_scale_shift.c;
+        break;
     case CONVOY_CUDA_BOTTLENECK:
-        return true;
+        *read = bottleneck->c;
+        *written = !bottleneck->depthwise ? bottleneck->c
+                   : bottleneck->k > 0    ? bottleneck->k
+                                          : bottleneck->mid;
+        break;
     default:
-        return false;
+        break;
     }
 }
 
@@ -84,18 +105,24 @@ static void find_uses(struct region *r, int i)
     struct convoy_cuda_step *step = &r->plan->steps[r->first + i];
     struct convoy_cuda_place *places[CONVOY_CUDA_PLACES];
     int writes, count = convoy_cuda_step_places(step, places, &writes);
+    int64_t read, written;
+    find_channels(step, &read, &written);
     r->uses[i] = 0;
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count; k++) {
+        int64_t channels = places[k] == &step->x ? read : places[k] == &step->y ? written : 0;
         if (places[k]->where == CONVOY_CUDA_WORKSPACE)
-            r->use[i][r->uses[i]++] = (struct use){.buffer = places[k]->offset >> CONVOY_CUDA_BUFFER_SHIFT,
-                                                   .offset = places[k]->offset,
-                                                   .writes = k < writes,
-                                                   .part = k == 0 && writes_channels(step)};
+            r->use[i][r->uses[i]++] =
+                (struct use){.buffer = places[k]->offset >> CONVOY_CUDA_BUFFER_SHIFT,
+                             .offset = places[k]->offset,
+                             .bytes = (size_t)convoy_nhwc_channels(channels) * sizeof(convoy_fp16),
+                             .writes = k < writes};
+    }
 }
 
 static bool use_the_same(const struct use *a, const struct use *b)
 {
-    bool apart = a->writes && b->writes && a->part && b->part && a->offset != b->offset;
+    bool apart = a->bytes > 0 && b->bytes > 0 &&
+                 (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
     return a->buffer == b->buffer && (a->writes || b->writes) && !apart;
 }
 
@@ -261,27 +288,28 @@ static int name_choice(struct convoy_cuda_lowering *l)
     return 0;
 }
 
-/* CONVOY_CUDA_BRANCHES or CONVOY_CUDA_LAYERS; NULL: there is no choice, or nothing says it. */
-static const char *said(const struct convoy_cuda_source *source, const struct convoy_cuda_plan *plan)
+enum convoy_cuda_branching convoy_cuda_branches_known(const struct convoy_cuda_source *source,
+                                                      const struct convoy_cuda_plan *plan)
 {
-    const char *wish = getenv("CONVOY_BRANCHES");
+    const char *way = getenv("CONVOY_BRANCHES");
     if (plan->branches.text[0] == '\0')
-        return NULL;
-    if (wish != NULL && wish[0] != '\0')
-        return wish;
-    return source->branches != NULL ? source->branches
-                                    : convoy_cuda_kernel_choices_get(source->choices, &plan->branches);
+        return CONVOY_CUDA_BRANCHES_GUESSED;
+    if (way == NULL || way[0] == '\0')
+        way = source->branches != NULL ? source->branches
+                                       : convoy_cuda_kernel_choices_get(source->choices, &plan->branches);
+    return way == NULL                              ? CONVOY_CUDA_BRANCHES_GUESSED
+           : strcmp(way, CONVOY_CUDA_BRANCHES) == 0 ? CONVOY_CUDA_BRANCHES_ALL
+                                                    : CONVOY_CUDA_BRANCHES_SIMPLE;
 }
 
-bool convoy_cuda_knows_branches(const struct convoy_cuda_source *source, const struct convoy_cuda_plan *plan)
+static bool is_likely(const struct region *r)
 {
-    return said(source, plan) != NULL;
-}
-
-bool convoy_cuda_branches_chosen(const struct convoy_cuda_source *source, const struct convoy_cuda_plan *plan)
-{
-    const char *way = said(source, plan);
-    return way != NULL && strcmp(way, CONVOY_CUDA_BRANCHES) == 0;
+    float all = 0, chain = 0;
+    for (int i = r->from; i < r->end; i++) {
+        all += estimate_us(&r->plan->steps[r->first + i]);
+        chain = r->us[i] > chain ? r->us[i] : chain;
+    }
+    return r->plan->rows <= LIKELY_ROWS && chain < LIKELY_CHAIN * all;
 }
 
 /* Calls `visit` for each buffer that a region uses, once. */
@@ -331,8 +359,9 @@ static bool may_branch(struct convoy_cuda_lowering *l, const struct region *r, i
         return true;
     if (plan->branches.text[0] == '\0')
         *failed = name_choice(l);
-    plan->branched = convoy_cuda_branches_chosen(l->source, plan);
-    return plan->branched;
+    plan->branching = convoy_cuda_branches_known(l->source, plan);
+    return plan->branching == CONVOY_CUDA_BRANCHES_GUESSED ? is_likely(r)
+                                                           : plan->branching == CONVOY_CUDA_BRANCHES_ALL;
 }
 
 /* ends: of the region before, the number of the last step of each lane that is to be waited for; 0: none.

@@ -12,17 +12,14 @@
 #include "engine/cuda/plan/lowering.h"
 
 /* Gives the steps of a plan their lanes. Once, after the last step was added and before buffers are placed: a
- * region with branches keeps its buffers longer. A single kernel beside others is let run there always; other
- * branches only where they were measured to be faster, or while that is measured (source->branches): then
- * plan->branches tells what the choice is about. 0 or -ENOMEM. */
+ * region with branches keeps its buffers longer. A single kernel beside others is let run there always. Other
+ * branches are a choice, which plan->branches names: they are there where they were measured to be faster, or
+ * while that is measured (source->branches), and before that where they are likely to be. 0 or -ENOMEM. */
 int convoy_cuda_find_branches(struct convoy_cuda_lowering *l);
 
-/* Is it known whether plan->branches is faster with them, or was it said? Environment variable
+/* What is known now about the choice that plan->branches names, or was said. Environment variable
  * CONVOY_BRANCHES, for tests and measurements: CONVOY_CUDA_BRANCHES or CONVOY_CUDA_LAYERS. */
-bool convoy_cuda_knows_branches(const struct convoy_cuda_source *source, const struct convoy_cuda_plan *plan);
-
-/* Is it to have them? */
-bool convoy_cuda_branches_chosen(const struct convoy_cuda_source *source,
-                                 const struct convoy_cuda_plan *plan);
+enum convoy_cuda_branching convoy_cuda_branches_known(const struct convoy_cuda_source *source,
+                                                      const struct convoy_cuda_plan *plan);
 
 #endif

@@ -170,13 +170,15 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     int covered = 0, failed = 0;
     bool done = false;
     l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
+    l.ahead_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.ahead_of[0]));
     l.changed_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.changed_of[0]));
     l.sums_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.sums_of[0]));
     l.channels = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.channels[0]));
     l.before = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.before[0]));
     l.pick_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.pick_of[0]));
-    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.changed_of == NULL ||
-        l.sums_of == NULL || l.channels == NULL || l.before == NULL || l.pick_of == NULL)
+    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.ahead_of == NULL ||
+        l.changed_of == NULL || l.sums_of == NULL || l.channels == NULL || l.before == NULL ||
+        l.pick_of == NULL)
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
     else
         convoy_cuda_find_channels(l.graph, l.channels, l.before);
@@ -189,6 +191,8 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
         convoy_cuda_find_parts(&l);
     if (!failed && l.nhwc)
         failed = convoy_cuda_find_bottlenecks(&l);
+    if (!failed && l.nhwc)
+        failed = convoy_cuda_find_siblings(&l);
     if (!failed)
         failed = lower_input(&l);
     for (int i = covered; i < source->groups->count && !failed; i++)
@@ -203,6 +207,8 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     free(l.buffer_of);
     free(l.nhwc_of);
     free(l.part_of);
+    free(l.ahead_of);
+    free(l.siblings);
     free(l.changed_of);
     free(l.sums_of);
     free(l.channels);

@@ -8,6 +8,25 @@ static int refuse(struct convoy_cuda_lowering *l)
                        l->node->name, l->node->onnx_op);
 }
 
+int convoy_cuda_layer_weights(struct convoy_cuda_lowering *l, const struct convoy_conv_shape *shape,
+                              struct convoy_cuda_conv_step *conv)
+{
+    int code = 0;
+    conv->weights.where = CONVOY_CUDA_CONSTANT;
+    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, conv->tensors,
+                                                        conv->layers, conv->kernel, shape, &code, l->error);
+    return code;
+}
+
+int convoy_cuda_layer_constants(struct convoy_cuda_lowering *l, const struct convoy_conv_shape *shape,
+                                struct convoy_cuda_conv_step *conv)
+{
+    conv->layers = 1;
+    conv->tensors[0] = l->node->inputs[1];
+    int code = convoy_cuda_layer_weights(l, shape, conv);
+    return code == 0 && shape->bias ? convoy_cuda_reads(l, l->node->inputs[2], &conv->bias) : code;
+}
+
 int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
     struct convoy_conv_shape shape;
@@ -35,13 +54,8 @@ int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_c
         conv->images.image_bytes = (int64_t)shape.c * shape.h * shape.w * (int64_t)sizeof(float);
         code = convoy_cuda_reads(l, node->inputs[0], &step->x);
     }
-    if (code == 0) {
-        conv->weights.where = CONVOY_CUDA_CONSTANT;
-        conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, node->inputs[1],
-                                                            conv->kernel, &shape, &code, l->error);
-    }
-    if (code == 0 && shape.bias)
-        code = convoy_cuda_reads(l, node->inputs[2], &conv->bias);
+    if (code == 0)
+        code = convoy_cuda_layer_constants(l, &shape, conv);
     if (code == 0 && shape.residual)
         code = convoy_cuda_reads(l, group->residual, &conv->residual);
     if (code == 0)

@@ -1,10 +1,14 @@
 /* Layers that the convolution behind them does to its inputs while it reads them (kernels/nhwc/inputs.cuh),
  * so that their results are never in memory: a product with gates, and a normalisation that no convolution
- * before it can take in. */
+ * before it can take in. And a layer that changes places with the convolution behind it: means of windows one
+ * apart, before a convolution of 1 x 1 to fewer channels, are fewer behind it. Both are linear. */
 #include "engine/cuda/plan/lower_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define MOST_FP16 65504.0F
 
 /* Environment variable CONVOY_INPUTS, for tests and measurements: "layers" leaves nothing to convolutions. */
 static bool runs_by_layers(void)
@@ -31,13 +35,9 @@ static int reader_that_does(const struct convoy_cuda_lowering *l, int x, enum co
         convoy_cuda_in_bottleneck(l, reader) || !adds_images(l, reader) ||
         !convoy_cuda_plain_conv(l, reader, &shape) || !convoy_cuda_keeps_size(&shape, 1))
         return -1;
-    shape.pool = 1;
-    shape.nhwc.on = true;
+    convoy_cuda_dense_layout(&shape);
     shape.nhwc.input = input;
-    shape.nhwc.pixel = shape.nhwc.gate_pixel = convoy_nhwc_channels(shape.c);
-    shape.nhwc.row = shape.nhwc.pixel * shape.w;
-    shape.nhwc.image = shape.nhwc.row * shape.h;
-    shape.nhwc.y_pixel = shape.nhwc.residual_pixel = convoy_nhwc_channels(shape.k);
+    shape.nhwc.gate_pixel = shape.nhwc.pixel;
     return convoy_cuda_choose_conv(l->source->choices, &shape) != NULL ? reader : -1;
 }
 
@@ -57,7 +57,7 @@ static int leave(struct convoy_cuda_lowering *l, int reader, const struct convoy
 
 int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done)
 {
-    const struct convoy_cuda_changed changed = {x, CONVOY_NHWC_GATED, gates, -1, -1};
+    const struct convoy_cuda_changed changed = {x, CONVOY_NHWC_GATED, gates, -1, -1, NULL};
     int reader = gates != l->graph->input ? reader_that_does(l, x, changed.input) : -1;
     if (reader < 0)
         return 0;
@@ -69,12 +69,67 @@ int convoy_cuda_leave_scale(struct convoy_cuda_lowering *l, const struct convoy_
 {
     bool relu = group->act.kind == CONVOY_UNARY_RELU;
     const struct convoy_cuda_changed changed = {l->node->inputs[0],
-                                                relu ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED, -1,
-                                                l->node->inputs[1], l->node->inputs[2]};
+                                                relu ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED,
+                                                -1,
+                                                l->node->inputs[1],
+                                                l->node->inputs[2],
+                                                NULL};
     if (!relu && group->act.kind != CONVOY_UNARY_NONE)
         return 0;
     int reader = reader_that_does(l, changed.x, changed.input);
     if (reader < 0)
+        return 0;
+    *done = true;
+    return leave(l, reader, &changed);
+}
+
+/* Means of as many windows as pixels, something of the image in each: the mean of nothing is 0, which the
+ * convolution would make its bias. */
+static bool keeps_pixels(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    const struct convoy_pool *pool = &l->node->pool;
+    int64_t x[4] = {0}, y[4] = {0};
+    return pool->kind == CONVOY_POOL_AVERAGE && group->act.kind == CONVOY_UNARY_NONE &&
+           pool->stride[0] == 1 && pool->stride[1] == 1 && pool->dilation[0] == 1 && pool->dilation[1] == 1 &&
+           convoy_cuda_channels_first(l, l->node->inputs[0], x) &&
+           convoy_cuda_channels_first(l, group->output, y) && x[2] == y[2] && x[3] == y[3];
+}
+
+/* Are means of the convolution's results what fp16 holds, if the results are? Padding is taken to hold its
+ * bias. */
+static bool holds_biases(const struct convoy_graph *graph, const struct convoy_node *conv)
+{
+    const struct convoy_tensor *bias = conv->input_count > 2 ? &graph->tensors[conv->inputs[2]] : NULL;
+    for (int64_t i = 0; bias != NULL && i < convoy_shape_elements(&bias->shape); i++)
+        if (!(fabsf(bias->data[i]) <= MOST_FP16))
+            return false;
+    return true;
+}
+
+/* Can the activation make numbers that fp16 does not hold of those that it holds? Pooling tells of none. */
+static bool enlarges(struct convoy_unary act)
+{
+    switch (act.kind) {
+    case CONVOY_UNARY_LEAKY_RELU:
+        return !(fabsf(act.alpha) <= 1);
+    case CONVOY_UNARY_CLIP:
+        return !(act.alpha <= MOST_FP16 && act.beta >= -MOST_FP16);
+    default:
+        return act.kind >= CONVOY_UNARY_FUSED_KINDS;
+    }
+}
+
+int convoy_cuda_leave_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    const struct convoy_cuda_changed changed = {l->node->inputs[0], CONVOY_NHWC_AS_IS, -1, -1, -1, l->node};
+    int reader = keeps_pixels(l, group) ? reader_that_does(l, changed.x, changed.input) : -1;
+    if (reader < 0)
+        return 0;
+    const struct convoy_cuda_group *behind = &l->source->groups->groups[reader];
+    const struct convoy_node *conv = &l->graph->nodes[behind->anchor];
+    const int64_t *weights = l->graph->tensors[conv->inputs[1]].shape.dims;
+    if (behind->residual >= 0 || enlarges(behind->act) || weights[0] >= weights[1] ||
+        !holds_biases(l->graph, conv))
         return 0;
     *done = true;
     return leave(l, reader, &changed);

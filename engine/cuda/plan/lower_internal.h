@@ -31,11 +31,12 @@ int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done);
  * (l->sums_of); -1: there is none. */
 int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor);
 /* Leave a group to the convolution that alone reads its output, which changes its inputs so (l->changed_of):
- * the product of a tensor and the gates of its channels; a scale and a shift. *done: false where there is
- * none that can. */
+ * the product of a tensor and the gates of its channels; a scale and a shift; or does it to its result: means
+ * of windows. *done: false where there is none that can. */
 int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done);
 int convoy_cuda_leave_scale(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                             bool *done);
+int convoy_cuda_leave_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 /* With what such a convolution changes its inputs. */
 int convoy_cuda_reads_changed(struct convoy_cuda_lowering *l, const struct convoy_cuda_changed *changed,
                               struct convoy_conv_shape *shape, struct convoy_cuda_conv_step *conv);
@@ -69,6 +70,19 @@ const void *convoy_cuda_row_table(struct convoy_cuda_lowering *l, const void *da
 /* A group that is attention. */
 int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 
+/* The shape of a pooling of x[0] images, N x C x H x W, into y; planes: images. */
+struct convoy_pool_shape convoy_cuda_pool_shape(const struct convoy_pool *pool, const int64_t *x,
+                                                const int64_t *y, struct convoy_unary act);
+/* Of these, pooling. */
+int convoy_cuda_lower_nhwc_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                bool *done);
+/* The pooling that a group's convolution ends with, in a step of its own: the node `left` to it by the group
+ * before it (convoy_cuda_leave_pool()), whose padding then holds the bias, or with NULL maxima. y: what the
+ * convolution writes. */
+int convoy_cuda_nhwc_pool_behind(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                 const struct convoy_conv_shape *shape, const struct convoy_node *left,
+                                 const struct convoy_cuda_place *bias, const struct convoy_cuda_place *y);
+
 /* Of these, sums and products. */
 int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                   bool *done);
@@ -83,6 +97,31 @@ bool convoy_cuda_concats_nhwc(const struct convoy_cuda_lowering *l, const struct
                               int output);
 /* Finds what is concatenated where it is computed, before anything is lowered: l->part_of. */
 void convoy_cuda_find_parts(struct convoy_cuda_lowering *l);
+
+/* The constants of the convolution that is being lowered, in the form of the step's kernel. */
+int convoy_cuda_layer_constants(struct convoy_cuda_lowering *l, const struct convoy_conv_shape *shape,
+                                struct convoy_cuda_conv_step *conv);
+/* The weights alone, of the layers that the step names. */
+int convoy_cuda_layer_weights(struct convoy_cuda_lowering *l, const struct convoy_conv_shape *shape,
+                              struct convoy_cuda_conv_step *conv);
+
+/* Finds layers that one convolution computes (l->siblings), behind parts and bottlenecks. */
+int convoy_cuda_find_siblings(struct convoy_cuda_lowering *l);
+/* The set that has the group; NULL: none. */
+const struct convoy_cuda_siblings *convoy_cuda_siblings_of(const struct convoy_cuda_lowering *l, int group);
+/* Makes the shape of one of them that of all. */
+void convoy_cuda_join_siblings(const struct convoy_cuda_lowering *l,
+                               const struct convoy_cuda_siblings *siblings, struct convoy_conv_shape *shape);
+/* convoy_cuda_layer_constants() of all of them. */
+int convoy_cuda_sibling_constants(struct convoy_cuda_lowering *l, const struct convoy_cuda_siblings *siblings,
+                                  const struct convoy_conv_shape *shape, struct convoy_cuda_conv_step *conv);
+/* Where all of them are written, the first channel of the first one. */
+int convoy_cuda_writes_siblings(struct convoy_cuda_lowering *l, const struct convoy_cuda_siblings *siblings,
+                                struct convoy_cuda_place *place, int64_t *pixel);
+
+/* Sets the layout of a convolution of tensors in 16 bits that have no other channels between their pixels:
+ * what a kernel is chosen by. */
+void convoy_cuda_dense_layout(struct convoy_conv_shape *shape);
 
 /* From the graph's kind to the kernels'. */
 enum convoy_binary_operator convoy_cuda_binary_operator(enum convoy_binary_kind kind);

@@ -12,6 +12,14 @@ static void dense_strides(struct convoy_conv_shape *shape, int64_t pixel)
     shape->nhwc.image = shape->nhwc.row * shape->h;
 }
 
+void convoy_cuda_dense_layout(struct convoy_conv_shape *shape)
+{
+    shape->pool = 1;
+    shape->nhwc.on = true;
+    dense_strides(shape, convoy_nhwc_channels(shape->c));
+    shape->nhwc.y_pixel = shape->nhwc.residual_pixel = convoy_nhwc_channels(shape->k);
+}
+
 /* Rows that a convolution of few channels reads by windows: columns of padding, then the image, and as much
  * as the last window needs; whole cells of 8 numbers. */
 static struct convoy_nhwc_rows window_rows(const struct convoy_conv_shape *shape, int window)
@@ -75,35 +83,6 @@ static struct convoy_nhwc_rows input_rows(const struct convoy_cuda_lowering *l,
     return rows;
 }
 
-static int add_pool(struct convoy_cuda_lowering *l, const struct convoy_pool_shape *pool, int64_t c,
-                    const struct convoy_cuda_place *x, int64_t x_pixel, int output)
-{
-    struct convoy_cuda_step *step;
-    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_POOL, &step);
-    if (code)
-        return code;
-    step->x = *x;
-    step->nhwc_pool.shape = *pool;
-    step->nhwc_pool.c = c;
-    step->nhwc_pool.x_pixel = x_pixel;
-    return convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_pool.y_pixel);
-}
-
-/* The pooling that a group's convolution ends with, in a step of its own. */
-static int pool_after(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
-                      const struct convoy_conv_shape *shape, const struct convoy_cuda_place *y)
-{
-    struct convoy_pool_shape pool = {.planes = shape->n,
-                                     .h = shape->oh,
-                                     .w = shape->ow,
-                                     .oh = shape->oh / group->pool,
-                                     .ow = shape->ow / group->pool,
-                                     .window = {group->pool, group->pool},
-                                     .stride = {group->pool, group->pool},
-                                     .dilation = {1, 1}};
-    return add_pool(l, &pool, shape->k, y, shape->nhwc.y_pixel, group->output);
-}
-
 /* Adds the step of a convolution whose shape is complete but for the strides of x, and of what follows it. */
 static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                     struct convoy_conv_shape *shape, bool rows, bool *done)
@@ -114,15 +93,16 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     struct convoy_cuda_conv_step changes = {0};
     struct convoy_nhwc_rows read = {0};
     int input = changed->x >= 0 ? changed->x : node->inputs[0];
+    const struct convoy_cuda_siblings *siblings = convoy_cuda_siblings_of(l, l->group);
     struct convoy_cuda_step *step;
-    shape->pool = 1;
-    shape->nhwc.on = true;
-    shape->nhwc.y_pixel = convoy_nhwc_channels(shape->k);
-    shape->nhwc.residual_pixel = shape->nhwc.y_pixel;
+    if (siblings != NULL)
+        convoy_cuda_join_siblings(l, siblings, shape);
+    bool pools = group->pool > 1 || changed->pool != NULL;
+    if (changed->pool != NULL)
+        shape->act = (struct convoy_unary){0};
+    convoy_cuda_dense_layout(shape);
     if (rows)
         read = input_rows(l, shape);
-    else
-        dense_strides(shape, convoy_nhwc_channels(shape->c));
     shape->nhwc.input = changed->input;
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(l->source->choices, shape);
     if (kernel == NULL)
@@ -152,25 +132,26 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     conv->images.image_bytes = shape->nhwc.image * (int64_t)sizeof(convoy_fp16);
     step->x = x;
     conv->residual = residual;
-    conv->weights.where = CONVOY_CUDA_CONSTANT;
-    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, node->inputs[1], kernel,
-                                                        shape, &code, l->error);
-    if (code == 0 && shape->bias)
-        code = convoy_cuda_reads(l, node->inputs[2], &conv->bias);
+    code = siblings != NULL ? convoy_cuda_sibling_constants(l, siblings, shape, conv)
+                            : convoy_cuda_layer_constants(l, shape, conv);
     if (code == 0)
         code = convoy_cuda_scratch(l, kernel->scratch_bytes(shape), &conv->scratch);
-    if (code == 0 && group->pool > 1)
+    if (code == 0 && pools)
         code = convoy_cuda_scratch(l,
                                    (size_t)shape->n * (size_t)shape->oh * (size_t)shape->ow *
                                        (size_t)shape->nhwc.y_pixel * sizeof(convoy_fp16),
                                    &y);
+    else if (code == 0 && siblings != NULL)
+        code = convoy_cuda_writes_siblings(l, siblings, &y, &shape->nhwc.y_pixel);
     else if (code == 0)
         code = convoy_cuda_writes_nhwc(l, group->output, &y, &shape->nhwc.y_pixel);
     if (code == 0 && by_row)
         l->nhwc_of[group->output].order = l->nhwc_of[node->inputs[0]].order;
     step->y = y;
     conv->shape = *shape;
-    return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
+    const struct convoy_cuda_place bias = conv->bias;
+    return code == 0 && pools ? convoy_cuda_nhwc_pool_behind(l, group, shape, changed->pool, &bias, &y)
+                              : code;
 }
 
 /* The group that does nothing but pool the output of this one, over 3 x 3 with stride 2, and is alone in
@@ -228,11 +209,7 @@ static int lower_stem(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     conv->kernel = kernel;
     conv->images = images;
     step->x.where = CONVOY_CUDA_WORKSPACE;
-    conv->weights.where = CONVOY_CUDA_CONSTANT;
-    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, l->node->inputs[1],
-                                                        kernel, &shape, &code, l->error);
-    if (code == 0 && shape.bias)
-        code = convoy_cuda_reads(l, l->node->inputs[2], &conv->bias);
+    code = convoy_cuda_layer_constants(l, &shape, conv);
     if (code == 0)
         code = convoy_cuda_writes_nhwc(l, pool != NULL ? pool->output : group->output, &step->y,
                                        &shape.nhwc.y_pixel);
@@ -244,6 +221,11 @@ static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
 {
     struct convoy_conv_shape shape;
     int64_t dims[4] = {0};
+    const struct convoy_cuda_siblings *siblings = convoy_cuda_siblings_of(l, l->group);
+    if (siblings != NULL && siblings->first != l->group) {
+        *done = true;
+        return convoy_cuda_cover(l, siblings->first);
+    }
     bool rows = l->node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
     if (!convoy_cuda_channels_first(l, l->node->inputs[0], dims) ||
         (group->residual >= 0 && !convoy_cuda_channels_first(l, group->residual, dims)) ||
@@ -282,46 +264,6 @@ static int lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_
                                       .act = group->act,
                                       .compute_type = l->source->compute_type};
     return add_conv(l, group, &shape, false, done);
-}
-
-static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
-{
-    const struct convoy_pool *pool = &l->node->pool;
-    struct convoy_cuda_place from = {0};
-    int64_t x[4] = {0}, y[4] = {0}, pixel;
-    if (l->nhwc_of[group->output].buffer >= 0) { /* the convolution before it pooled */
-        *done = true;
-        return 0;
-    }
-    bool rows = l->channels[l->node->inputs[0]] == CONVOY_CUDA_CHANNELS_LAST;
-    bool (*dims)(const struct convoy_cuda_lowering *, int, int64_t *) =
-        rows ? convoy_cuda_image_dims : convoy_cuda_channels_first;
-    if (!dims(l, l->node->inputs[0], x) || !dims(l, group->output, y) ||
-        rows != (l->channels[group->output] == CONVOY_CUDA_CHANNELS_LAST))
-        return 0;
-    struct convoy_pool_shape shape = {.planes = x[0],
-                                      .h = (int)x[2],
-                                      .w = (int)x[3],
-                                      .oh = (int)y[2],
-                                      .ow = (int)y[3],
-                                      .average = pool->kind == CONVOY_POOL_AVERAGE,
-                                      .count_padding = pool->count_include_pad,
-                                      .act = group->act};
-    /* What the graph has as rows and columns are pixels and channels of tensors of rows. */
-    for (int i = 0; i < 2; i++) {
-        int axis = rows ? 1 - i : i;
-        shape.window[axis] = (int)pool->window[i];
-        shape.stride[axis] = (int)pool->stride[i];
-        shape.dilation[axis] = (int)pool->dilation[i];
-        shape.pad[axis] = (int)pool->pad[i];
-        shape.pad[axis + 2] = (int)pool->pad[i + 2];
-    }
-    bool all = rows && shape.window[1] == shape.w && shape.ow == 1; /* in whatever order */
-    *done = true;
-    int code = (all ? convoy_cuda_want_nhwc : convoy_cuda_want_in_order)(l, l->node->inputs[0]);
-    if (code == 0)
-        code = convoy_cuda_reads_nhwc(l, l->node->inputs[0], &from, &pixel);
-    return code ? code : add_pool(l, &shape, x[1], &from, pixel, group->output);
 }
 
 int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act,
@@ -438,7 +380,7 @@ int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_c
     case CONVOY_OP_DENSE:
         return lower_dense(l, group, done);
     case CONVOY_OP_POOL:
-        return lower_pool(l, group, done);
+        return convoy_cuda_lower_nhwc_pool(l, group, done);
     case CONVOY_OP_ACTIVATION:
     case CONVOY_OP_SCALE_SHIFT:
         return lower_pointwise(l, group, done);

@@ -113,12 +113,11 @@ static int join_sum(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     if (kernel == NULL)
         return 0;
     *done = true;
-    const struct convoy_node *dense = &l->graph->nodes[l->source->groups->groups[step->group].anchor];
     int64_t pixel;
     int code = convoy_cuda_reads_nhwc(l, other, &step->conv.residual, &pixel);
+    step->conv.kernel = kernel;
     if (code == 0)
-        step->conv.weights.constant = convoy_cuda_weights_packed(
-            l->source->weights, l->graph, dense->inputs[1], kernel, &shape, &code, l->error);
+        code = convoy_cuda_layer_weights(l, &shape, &step->conv);
     if (code == 0)
         code = convoy_cuda_scratch(l, kernel->scratch_bytes(&shape), &step->conv.scratch);
     if (code == 0 && step->conv.scratch.where == CONVOY_CUDA_WORKSPACE)
@@ -129,7 +128,6 @@ static int join_sum(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
         return code;
     l->buffers[l->nhwc_of[group->output].buffer].first = step->group;
     l->nhwc_of[group->output].order = l->nhwc_of[other].order;
-    step->conv.kernel = kernel;
     step->conv.shape = shape;
     return 0;
 }

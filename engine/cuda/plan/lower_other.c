@@ -104,7 +104,6 @@ static int lower_scale_shift(struct convoy_cuda_lowering *l, const struct convoy
 
 static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
-    const struct convoy_pool *pool = &l->node->pool;
     struct convoy_cuda_step *step;
     int64_t x[CONVOY_MAX_RANK], y[CONVOY_MAX_RANK];
     convoy_cuda_dims(l, l->node->inputs[0], x);
@@ -112,21 +111,8 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     int code = convoy_cuda_step(l, CONVOY_CUDA_POOL, &step);
     if (code)
         return code;
-    step->pool = (struct convoy_pool_shape){.planes = x[0] * x[1],
-                                            .h = (int)x[2],
-                                            .w = (int)x[3],
-                                            .oh = (int)y[2],
-                                            .ow = (int)y[3],
-                                            .average = pool->kind == CONVOY_POOL_AVERAGE,
-                                            .count_padding = pool->count_include_pad,
-                                            .act = group->act};
-    for (int i = 0; i < 4; i++)
-        step->pool.pad[i] = (int)pool->pad[i];
-    for (int i = 0; i < 2; i++) {
-        step->pool.window[i] = (int)pool->window[i];
-        step->pool.stride[i] = (int)pool->stride[i];
-        step->pool.dilation[i] = (int)pool->dilation[i];
-    }
+    step->pool = convoy_cuda_pool_shape(&l->node->pool, x, y, group->act);
+    step->pool.planes = x[0] * x[1];
     code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }

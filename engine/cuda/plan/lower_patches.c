@@ -59,7 +59,6 @@ static int read_patches(struct convoy_cuda_lowering *l, const struct convoy_conv
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                               const struct convoy_conv_shape *conv_shape, bool *done)
 {
-    const struct convoy_node *node = l->node;
     struct convoy_cuda_place x = {0};
     struct convoy_cuda_step *step;
     if (!is_patches(conv_shape))
@@ -78,11 +77,7 @@ int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convo
     conv->kernel = kernel;
     conv->images.image_bytes = shape.nhwc.image * (int64_t)sizeof(convoy_fp16);
     step->x = x;
-    conv->weights.where = CONVOY_CUDA_CONSTANT;
-    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, node->inputs[1], kernel,
-                                                        &shape, &code, l->error);
-    if (code == 0 && shape.bias)
-        code = convoy_cuda_reads(l, node->inputs[2], &conv->bias);
+    code = convoy_cuda_layer_constants(l, &shape, conv);
     if (code == 0)
         code = convoy_cuda_scratch(l, kernel->scratch_bytes(&shape), &conv->scratch);
     if (code == 0)

@@ -117,16 +117,19 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
         return convoy_fail(l->error, -EINVAL, "a tensor of node '%s' has no channels", l->node->name);
     if (l->nhwc_of[whole].buffer < 0) { /* the first part makes room for all */
         *pixel = convoy_nhwc_channels(dims[1]);
+        if (l->ahead_of[whole] > 0) /* pixels begin on lines of memory */
+            *pixel = convoy_cuda_line_channels(l->ahead_of[whole] + *pixel);
         int buffer =
             convoy_cuda_buffer_until(l, (size_t)(dims[0] * dims[2] * dims[3] * *pixel) * sizeof(convoy_fp16),
                                      last_use_of_whole(l, whole));
         if (buffer < 0)
             return buffer;
-        l->nhwc_of[whole] = (struct convoy_cuda_nhwc){.buffer = buffer, .pixel = *pixel};
+        l->nhwc_of[whole] =
+            (struct convoy_cuda_nhwc){.buffer = buffer, .pixel = *pixel, .first = l->ahead_of[whole]};
     }
     if (whole != tensor) {
         l->nhwc_of[tensor] = l->nhwc_of[whole];
-        l->nhwc_of[tensor].first = part->channel;
+        l->nhwc_of[tensor].first += part->channel;
     }
     return convoy_cuda_reads_nhwc(l, tensor, place, pixel);
 }

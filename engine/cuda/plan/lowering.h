@@ -27,14 +27,23 @@ struct convoy_cuda_nhwc {
  */
 struct convoy_cuda_part {
     int whole;       /* the tensor; -1: none */
-    int64_t channel; /* of the whole, which is this tensor's first */
+    int64_t channel; /* of the whole, which is this tensor's first; below 0: before the whole's own ones */
 };
 
-/* A tensor that is not there: what reads it reads another one and changes that (lower_inputs.c). */
+/* Layers that one convolution computes, as they read the same tensor (siblings.c). */
+struct convoy_cuda_siblings {
+    int count;
+    int groups[CONVOY_CUDA_SIBLINGS]; /* in the order of their channels */
+    int first;                        /* of these groups; its step computes all */
+};
+
+/* A tensor that is not there: what reads it reads another one, and changes that or its own result
+ * (lower_inputs.c). */
 struct convoy_cuda_changed {
     int x; /* the other one; -1: the tensor is no such */
     enum convoy_nhwc_input input;
-    int gates, scale, shift; /* tensors, as far as input wants them */
+    int gates, scale, shift;        /* tensors, as far as input wants them */
+    const struct convoy_node *pool; /* what is done to the result, before its activation; NULL: nothing */
 };
 
 /* Sums of a tensor's images over patches, float32, patches x channels of each image: the kernel that writes
@@ -65,9 +74,12 @@ struct convoy_cuda_lowering {
     int picked_count;
     struct convoy_cuda_picked *picked;
     int order_count;
-    int32_t **orders;                       /* what nhwc_of points to */
-    bool nhwc;                              /* layers are lowered to that layout where they can */
-    struct convoy_cuda_part *part_of;       /* for each tensor */
+    int32_t **orders;                 /* what nhwc_of points to */
+    bool nhwc;                        /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of; /* for each tensor */
+    int64_t *ahead_of;                /* for each tensor: channels of parts before its own */
+    int sibling_count;
+    struct convoy_cuda_siblings *siblings;
     struct convoy_cuda_changed *changed_of; /* for each tensor */
     struct convoy_cuda_sums *sums_of;       /* for each tensor */
     int buffer_count, buffer_capacity;
@@ -105,6 +117,12 @@ bool convoy_cuda_plain_conv(const struct convoy_cuda_lowering *l, int group, str
 static inline bool convoy_cuda_keeps_size(const struct convoy_conv_shape *shape, int side)
 {
     return shape->groups == 1 && shape->r == side && shape->stride[0] == 1;
+}
+
+/* Rounds up to channels that fill lines of memory, of 128 bytes. */
+static inline int64_t convoy_cuda_line_channels(int64_t channels)
+{
+    return (channels + 63) / 64 * 64;
 }
 
 /* Rounds up to the alignment of tensors in kernels.h. */

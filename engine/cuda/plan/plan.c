@@ -192,7 +192,8 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         return convoy_launch_nhwc_to_planes(&step->nhwc_convert, x, y, stream);
     case CONVOY_CUDA_NHWC_POOL:
         return convoy_launch_nhwc_pool(&step->nhwc_pool.shape, step->nhwc_pool.c, x, step->nhwc_pool.x_pixel,
-                                       y, step->nhwc_pool.y_pixel, stream);
+                                       read_at(&step->nhwc_pool.padding, workspace), y,
+                                       step->nhwc_pool.y_pixel, stream);
     case CONVOY_CUDA_NHWC_BINARY:
         return convoy_launch_nhwc_binary(&step->nhwc_binary.shape, x,
                                          (const void *)read_at(&step->nhwc_binary.b, workspace), y, overflow,
@@ -307,6 +308,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
         return is_there(&step->scale_shift.scale, constant) || is_there(&step->scale_shift.shift, constant);
     case CONVOY_CUDA_NORMALIZE:
         return is_there(&step->normalize.scale, constant) || is_there(&step->normalize.shift, constant);
+    case CONVOY_CUDA_NHWC_POOL:
+        return is_there(&step->nhwc_pool.padding, constant);
     case CONVOY_CUDA_NHWC_SCALE_SHIFT:
         return is_there(&step->nhwc_scale_shift.scale, constant) ||
                is_there(&step->nhwc_scale_shift.shift, constant);

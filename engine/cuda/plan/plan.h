@@ -58,10 +58,14 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_BOTTLENECK
 };
 
+#define CONVOY_CUDA_SIBLINGS 8 /* layers that one convolution computes, at most (siblings.c) */
+
 struct convoy_cuda_conv_step {
     struct convoy_conv_shape shape;
     const struct convoy_conv_kernel *kernel;
-    struct convoy_images images; /* data is not set: the address comes from x */
+    int layers;                        /* whose weights follow each other in `weights` */
+    int tensors[CONVOY_CUDA_SIBLINGS]; /* of the graph: these weights */
+    struct convoy_images images;       /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, bias, residual, scratch;
     struct convoy_cuda_place gates, input_scale, input_shift; /* of shape.nhwc.input */
 };
@@ -144,6 +148,7 @@ struct convoy_cuda_step {
         struct {
             struct convoy_pool_shape shape;
             int64_t c, x_pixel, y_pixel;
+            struct convoy_cuda_place padding; /* NOTHING: zeros */
         } nhwc_pool;
         struct {
             struct convoy_nhwc_binary shape;
@@ -182,6 +187,13 @@ struct convoy_cuda_bottleneck {
     const struct convoy_bottleneck_kernel *kernel; /* NULL: layer by layer */
 };
 
+/* Which branches a plan has (branches.h). */
+enum convoy_cuda_branching {
+    CONVOY_CUDA_BRANCHES_GUESSED, /* nothing is known */
+    CONVOY_CUDA_BRANCHES_SIMPLE,
+    CONVOY_CUDA_BRANCHES_ALL
+};
+
 /* A group without a step, computed by that of another one. Those of bottlenecks are not among them. */
 struct convoy_cuda_covered {
     int group, by;
@@ -198,9 +210,9 @@ struct convoy_cuda_plan {
     int covered_count;
     struct convoy_cuda_covered *covered;
     /* Under which kernel_choice.h keeps whether the plan's graph has all branches that it can have; empty:
-     * there is no such choice. branched: it has them. */
+     * there is no such choice. branching: what was known about it when the plan was made. */
     struct convoy_cuda_key branches;
-    bool branched;
+    enum convoy_cuda_branching branching;
     size_t input_bytes, output_bytes,
         workspace_bytes; /* the first two parts of the workspace, and all of it */
 };

@@ -100,26 +100,75 @@ static void pack(void *argument)
     packing->kernel->pack(packing->shape, packing->weights, packing->packed);
 }
 
+static size_t elements(const struct convoy_graph *graph, const int *tensors, int layers)
+{
+    size_t total = 0;
+    for (int i = 0; i < layers; i++)
+        total += (size_t)convoy_shape_elements(&graph->tensors[tensors[i]].shape);
+    return total;
+}
+
+/* The weights of several layers, one after the other. The caller frees them; NULL: no memory. */
+static float *joined(const struct convoy_graph *graph, const int *tensors, int layers)
+{
+    float *all = malloc((elements(graph, tensors, layers) + 1) * sizeof(*all)), *to = all;
+    for (int i = 0; i < layers && all != NULL; i++) {
+        size_t count = elements(graph, &tensors[i], 1);
+        memcpy(to, graph->tensors[tensors[i]].data, count * sizeof(*to));
+        to += count;
+    }
+    return all;
+}
+
+static const float *pack_and_upload(struct convoy_cuda_weights *weights, struct convoy_cuda_weight like,
+                                    const float *plain, const struct convoy_conv_kernel *kernel,
+                                    const struct convoy_conv_shape *shape, int *code,
+                                    struct convoy_error *error)
+{
+    const float *there = NULL;
+    size_t floats = kernel->packed_floats(shape);
+    float *packed = plain != NULL ? calloc(floats, sizeof(float)) : NULL;
+    if (packed == NULL) {
+        *code = convoy_fail(error, -ENOMEM, "no memory to lay out %zu weights", floats);
+    } else {
+        struct packing packing = {kernel, shape, plain, packed};
+        convoy_cuda_weights_lay_out(weights, floats * sizeof(float), pack, &packing);
+        there = upload(weights, like, packed, floats * sizeof(float), code, error);
+    }
+    free(packed);
+    return there;
+}
+
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
-                                        int tensor, const struct convoy_conv_kernel *kernel,
+                                        const int *tensors, int layers,
+                                        const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error)
 {
-    const float *there = find(weights, tensor, kernel->pack, shape->groups);
+    struct convoy_cuda_weight like = {.tensor = tensors[0], .pack = kernel->pack, .groups = shape->groups};
+    size_t wanted =
+        (size_t)shape->k * (size_t)(shape->c / shape->groups) * (size_t)shape->r * (size_t)shape->s;
     *code = 0;
-    if (there != NULL)
-        return there;
-    size_t floats = kernel->packed_floats(shape);
-    float *packed = calloc(floats, sizeof(float));
-    if (packed == NULL) {
-        *code = convoy_fail(error, -ENOMEM, "no memory to lay out %zu weights", floats);
+    if (elements(graph, tensors, layers) != wanted) {
+        *code = convoy_fail(error, -EINVAL, "the %d layers from tensor '%s' on do not have %zu weights",
+                            layers, graph->tensors[tensors[0]].name, wanted);
         return NULL;
     }
-    struct packing packing = {kernel, shape, graph->tensors[tensor].data, packed};
-    convoy_cuda_weights_lay_out(weights, floats * sizeof(float), pack, &packing);
-    struct convoy_cuda_weight like = {.tensor = tensor, .pack = kernel->pack, .groups = shape->groups};
-    there = upload(weights, like, packed, floats * sizeof(float), code, error);
-    free(packed);
+    if (layers == 1) {
+        const float *there = find(weights, tensors[0], kernel->pack, shape->groups);
+        return there != NULL ? there
+                             : pack_and_upload(weights, like, graph->tensors[tensors[0]].data, kernel, shape,
+                                               code, error);
+    }
+    uint64_t key = convoy_hash(0, tensors, (size_t)layers * sizeof(*tensors));
+    like = (struct convoy_cuda_weight){.tensor = -1,
+                                       .key = convoy_hash(key, &kernel->pack, sizeof(kernel->pack))};
+    const float *there = convoy_cuda_weights_find(weights, like.key);
+    if (there == NULL) {
+        float *all = joined(graph, tensors, layers);
+        there = pack_and_upload(weights, like, all, kernel, shape, code, error);
+        free(all);
+    }
     return there;
 }
 

@@ -40,9 +40,11 @@ void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size
 const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
                                        int tensor, int *code, struct convoy_error *error);
 
-/* The same for the weights of a convolution, packed for kernel. */
+/* The same for the weights of a convolution, packed for kernel: those of `layers` tensors, whose maps follow
+ * each other. */
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
-                                        int tensor, const struct convoy_conv_kernel *kernel,
+                                        const int *tensors, int layers,
+                                        const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error);
 

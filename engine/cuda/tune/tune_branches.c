@@ -9,7 +9,8 @@ bool convoy_cuda_tune_branches_wanted(const struct convoy_net *net, int bucket,
     for (int i = 0; i < CONVOY_ROW_LAYOUTS; i++) {
         const struct convoy_cuda_plan *plan = &net->buckets[bucket].plans[i];
         *layout = (enum convoy_input_layout)i;
-        if (plan->branches.text[0] != '\0' && !convoy_cuda_knows_branches(&net->source, plan))
+        if (plan->branches.text[0] != '\0' &&
+            convoy_cuda_branches_known(&net->source, plan) == CONVOY_CUDA_BRANCHES_GUESSED)
             return true;
     }
     return false;

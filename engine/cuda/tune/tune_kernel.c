@@ -156,10 +156,10 @@ static int prepare(struct convoy_cuda_tune_kernel *tuning, struct convoy_error *
     }
     struct convoy_cuda_conv_step *conv = &tuning->step.conv;
     const struct convoy_cuda_source *source = &tuning->net->source;
-    const struct convoy_node *node = &source->graph->nodes[source->groups->groups[tuning->step.group].anchor];
     conv->kernel = candidate->conv;
-    conv->weights.constant = convoy_cuda_weights_packed(&tuning->weights, source->graph, node->inputs[1],
-                                                        conv->kernel, &conv->shape, &code, error);
+    conv->weights.constant =
+        convoy_cuda_weights_packed(&tuning->weights, source->graph, conv->tensors, conv->layers, conv->kernel,
+                                   &conv->shape, &code, error);
     return code ? code
                 : take_scratch(tuning, conv->kernel->scratch_bytes(&conv->shape), &conv->scratch, error);
 }
