@@ -117,6 +117,13 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_STEM(6),
     LIST_NHWC_STEM(7),
     LIST_NHWC_STEM(8)};
+static_assert(CONVOY_NHWC_DEPTHWISE_KERNELS == 5 && CONVOY_NHWC_BANDED_KERNELS == 2 &&
+                  CONVOY_NHWC_WGMMA_KERNELS == 11 && CONVOY_NHWC_SPLIT_KERNELS == 8 &&
+                  CONVOY_NHWC_GATED_KERNELS == 13 && CONVOY_NHWC_SCALED_KERNELS == 13 &&
+                  CONVOY_NHWC_GROUPED_KERNELS == 9 && CONVOY_NHWC_TURNS_KERNELS == 3 &&
+                  CONVOY_NHWC_MAPS_KERNELS == 45 && CONVOY_NHWC_PATCH_KERNELS == 3 &&
+                  CONVOY_NHWC_STEM_KERNELS == 9,
+              "the list has all of them");
 
 extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)
 {

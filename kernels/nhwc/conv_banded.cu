@@ -31,6 +31,9 @@
 #define BAND_PLACES      2
 #define BAND_PLACE_BYTES (55 * 1024) /* two blocks on a multiprocessor */
 #define BAND_BLOCKS      2
+/* Of estimates: made up. */
+#define BAND_START_CYCLES 5000.0
+#define BAND_L2_BYTES     24.0 /* a cycle */
 
 struct band_job {
     CUtensorMap x, y;
@@ -320,7 +323,7 @@ static struct band_tiles tiles_as(const struct convoy_conv_shape *s, int rows, i
     t.height = groups * rows + s->r - 1;
     t.box = (int)convoy_div_up(t.width * t.height + 4, 8) * 8;
     double products = rows * 4.0 * products_of(s->r) * 8,
-           copies = images * t.box * BAND_BYTES / NHWC_L2_BYTES;
+           copies = images * t.box * BAND_BYTES / BAND_L2_BYTES;
     t.cycles = (products > copies ? products + copies / 4 : copies + products / 4) + 300;
     return t;
 }
@@ -448,7 +451,7 @@ template <int ROWS> static float estimate(const struct convoy_conv_shape *s)
     const struct band_tiles t = tiles_of(s, ROWS);
     double each = (double)convoy_div_up((int64_t)t.tiles * columns_of(s), CONVOY_ESTIMATE_SMS * BAND_BLOCKS);
     double least = 2.0 * s->n * s->c * ((double)s->h * s->w + (double)s->oh * s->ow);
-    return nhwc_estimate(each * BAND_BLOCKS * t.cycles + 2 * NHWC_START_CYCLES,
+    return nhwc_estimate(each * BAND_BLOCKS * t.cycles + BAND_START_CYCLES,
                          least * 1.1 / CONVOY_ESTIMATE_BYTES_PER_US);
 }
 

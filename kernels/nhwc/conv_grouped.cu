@@ -25,8 +25,6 @@
     X(8, 5, 4)
 
 #define SPLIT_DEPTH 64
-#define TILE_CYCLES 900.0  /* a tile's end: made up, as all that follow */
-#define JOIN_CYCLES 1500.0 /* of a cluster */
 
 static int chunks_of(const struct convoy_conv_shape *s, int n, int depth)
 {
@@ -69,20 +67,19 @@ static float estimate(const struct convoy_conv_shape *s)
 {
     int m = GROUPS * ROWS * NHWC_PIECE, n = NT * 8;
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double turns = (double)convoy_div_up(tiles, CONVOY_ESTIMATE_SMS);
-    double chunk = nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n);
-    double cycles = turns * (chunks_of(s, n, DEPTH) * chunk + TILE_CYCLES / BLOCKS) + NHWC_START_CYCLES;
+    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, chunks_of(s, n, DEPTH),
+                                      nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n), nhwc_end_cycles(m, n));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
 template <int NT, int SPLITS> static float estimate_split(const struct convoy_conv_shape *s)
 {
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), NHWC_PIECE) * convoy_div_up(nhwc_columns_of(s), NT * 8);
-    double turns = (double)convoy_div_up(tiles * SPLITS, 2 * CONVOY_ESTIMATE_SMS) * 2;
     double chunks = (double)convoy_div_up(chunks_of(s, NT * 8, SPLIT_DEPTH), SPLITS);
-    double chunk = nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8) * 2;
-    double cycles = turns / 2 * (chunks * chunk + NHWC_START_CYCLES + JOIN_CYCLES);
-    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.2);
+    double cycles =
+        nhwc_tiles_cycles(tiles * SPLITS, 2, chunks, nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8),
+                          NHWC_SPLIT_END + (SPLITS > 1 ? NHWC_JOIN_CYCLES * SPLITS : 0));
+    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
 template <int NT, int SPLITS> static bool takes_split(const struct convoy_conv_shape *s)

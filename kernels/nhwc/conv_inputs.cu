@@ -29,10 +29,8 @@
     X(8, 5, 8)
 
 #define DEPTH        64
-#define TILE_CYCLES  900.0  /* a tile's end: made up, as all that follow */
-#define GATE_CYCLES  150.0  /* of a chunk, for each 64 rows */
-#define SCALE_CYCLES 250.0  /* the same */
-#define JOIN_CYCLES  1500.0 /* of a cluster */
+#define GATE_CYCLES  150.0 /* of a chunk, for each 64 rows: made up */
+#define SCALE_CYCLES 250.0 /* the same */
 
 template <template <int, int> class INPUT, int GROUPS, int ROWS, int NT, int STAGES, int BUFFERS, int BLOCKS>
 static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
@@ -72,20 +70,19 @@ template <int GROUPS, int ROWS, int NT, int BLOCKS> static float estimate(const 
 {
     int m = GROUPS * ROWS * NHWC_PIECE, n = NT * 8;
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double turns = (double)convoy_div_up(tiles, CONVOY_ESTIMATE_SMS);
     double chunk = nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n) + input_cycles(s) * GROUPS * ROWS / BLOCKS;
-    double cycles = turns * (nhwc_chunks_of(s, DEPTH) * chunk + TILE_CYCLES / BLOCKS) + NHWC_START_CYCLES;
+    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, nhwc_chunks_of(s, DEPTH), chunk, nhwc_end_cycles(m, n));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
 template <int NT, int SPLITS> static float estimate_split(const struct convoy_conv_shape *s)
 {
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), NHWC_PIECE) * convoy_div_up(nhwc_columns_of(s), NT * 8);
-    double turns = (double)convoy_div_up(tiles * SPLITS, 2 * CONVOY_ESTIMATE_SMS) * 2;
     double chunks = (double)convoy_div_up(nhwc_chunks_of(s, DEPTH), SPLITS);
-    double chunk = nhwc_chunk_cycles(1, NT * 8, DEPTH, NT * 8) * 2 + input_cycles(s);
-    double cycles = turns / 2 * (chunks * chunk + NHWC_START_CYCLES + JOIN_CYCLES);
-    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.2);
+    double chunk = nhwc_chunk_cycles(1, NT * 8, DEPTH, NT * 8) + input_cycles(s) / 2;
+    double cycles = nhwc_tiles_cycles(tiles * SPLITS, 2, chunks, chunk,
+                                      NHWC_SPLIT_END + (SPLITS > 1 ? NHWC_JOIN_CYCLES * SPLITS : 0));
+    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
 template <int SPLITS> static bool takes_split(const struct convoy_conv_shape *s)

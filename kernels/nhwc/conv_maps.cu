@@ -7,8 +7,7 @@
  *
  * Measured within networks on an H100, fp16, tuned, kernels alone, milliseconds without these kernels and
  * with them: resnet50 0.324 and 0.295 for one image, 0.533 and 0.502 for eight. vit_b_16, where attention of
- * few heads divides its queries as well (attention_wgmma.cu): 0.728 and 0.611, 1.536 and 1.197. By itself
- * none was timed, and estimates were not compared with times. */
+ * few heads divides its queries as well (attention_wgmma.cu): 0.728 and 0.611, 1.536 and 1.197. */
 #include "kernels/nhwc/conv_maps.cuh"
 
 /* Warpgroups that multiply, pieces of 64 maps of each, tiles of 8 outputs; maps, outputs; blocks that share
@@ -60,7 +59,8 @@
     X(2, 2, 18, 256, 144, 2, 1)                                                                              \
     X(2, 2, 18, 256, 144, 1, 4)
 
-#define JOIN_CYCLES  1500.0 /* of a cluster: made up */
+#define END_CYCLES   5000.0 /* of a tile of 128 x 128; fitted as NHWC_START_CYCLES is */
+#define SHARE_CYCLES 120.0  /* for each block of a cluster that shares weights */
 #define LEAST_CHUNKS 2      /* of a block of a divided reduction */
 
 /* ---- Launch ---- */
@@ -92,14 +92,12 @@ static float estimate_maps(const struct convoy_conv_shape *s)
     int64_t outputs = convoy_div_up(convoy_div_up(nhwc_outputs_of(s), tile::OUTPUTS), SHARE) * SHARE;
     int64_t blocks = outputs * convoy_div_up(nhwc_columns_of(s), tile::MAPS) * SPLIT;
     double chunks = (double)convoy_div_up(nhwc_chunks_of(s, NHWC_MAPS_DEPTH), SPLIT);
-    /* Of the shared weights a block asks for its part alone. */
-    double products = GROUPS * ROWS * (NHWC_MAPS_DEPTH / 16) * (NT * 4 > 16 + NT * 2 ? NT * 4 : 16 + NT * 2);
-    double copies = (tile::MAPS / SHARE + tile::OUTPUTS) * tile::ROW_BYTES / NHWC_L2_BYTES;
-    /* Sums are written and read at 128 bytes a cycle, outputs stored at what L2 takes. */
-    double end = tile::MAPS * tile::OUTPUTS * (2 * sizeof(float) / 128.0 + 2 / (SPLIT * NHWC_L2_BYTES));
-    double turns = (double)convoy_div_up(blocks, CONVOY_ESTIMATE_SMS);
-    double cycles = turns * (chunks * (products > copies ? products : copies) + end) + NHWC_START_CYCLES +
-                    (SHARE * SPLIT > 1 ? JOIN_CYCLES : 0);
+    double end = END_CYCLES * tile::MAPS * tile::OUTPUTS / (128 * 128) +
+                 (SPLIT > 1 ? NHWC_JOIN_CYCLES * SPLIT : 0) + (SHARE > 1 ? SHARE_CYCLES * SHARE : 0);
+    /* Sharing makes what blocks ask for less, but not what they get. */
+    double cycles = nhwc_tiles_cycles(
+        blocks, tile::BLOCKS, chunks,
+        nhwc_chunk_cycles(GROUPS * ROWS, tile::OUTPUTS, NHWC_MAPS_DEPTH, tile::OUTPUTS), end);
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 

@@ -14,7 +14,6 @@
     X(8, 5, 8)
 
 #define SPLIT_DEPTH 64
-#define JOIN_CYCLES 1500.0 /* of a cluster: made up */
 
 template <int NT, int STAGES, int SPLITS>
 static cudaError_t launch_split(const struct convoy_conv_shape *s,
@@ -33,12 +32,11 @@ static cudaError_t launch_split(const struct convoy_conv_shape *s,
 template <int NT, int SPLITS> static float estimate_split(const struct convoy_conv_shape *s)
 {
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), NHWC_PIECE) * convoy_div_up(nhwc_columns_of(s), NT * 8);
-    double turns = (double)convoy_div_up(tiles * SPLITS, 2 * CONVOY_ESTIMATE_SMS) * 2;
     double chunks = (double)convoy_div_up(nhwc_chunks_of(s, SPLIT_DEPTH), SPLITS);
     double cycles =
-        turns / 2 *
-        (chunks * nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8) * 2 + NHWC_START_CYCLES + JOIN_CYCLES);
-    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.2);
+        nhwc_tiles_cycles(tiles * SPLITS, 2, chunks, nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8),
+                          NHWC_SPLIT_END + (SPLITS > 1 ? NHWC_JOIN_CYCLES * SPLITS : 0));
+    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
 /* A chunk of 64 for 32 channels wastes little where so few outputs are computed. */

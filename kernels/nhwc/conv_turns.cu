@@ -17,8 +17,9 @@
     X(2, 16, 5, 1, 2)                                                                                        \
     X(1, 32, 4, 1, 2)
 
-#define DEPTH      64
-#define END_CYCLES 1800.0 /* of a tile of 128 x 128: made up */
+#define DEPTH        64
+#define END_CYCLES   4200.0 /* of a tile of 128 x 128; fitted as NHWC_START_CYCLES is */
+#define SHARE_CYCLES 120.0  /* for each block of a cluster */
 
 template <int ROWS, int NT, int STAGES, int BUFFERS, int CLUSTER>
 static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
@@ -42,10 +43,11 @@ template <int ROWS, int NT, int CLUSTER> static float estimate(const struct conv
 {
     int m = ROWS * NHWC_PIECE, n = NT * 8, chunks = nhwc_chunks_of(s, DEPTH);
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double all = chunks * nhwc_chunk_cycles(ROWS, n, DEPTH, n / CLUSTER);
+    double all = chunks * (nhwc_chunk_cycles(ROWS, n, DEPTH, n) + NHWC_CHUNK_CYCLES);
     double one = (all + END_CYCLES * m * n / (128 * 128)) / NHWC_TURNS;
     double turns = (double)convoy_div_up(tiles, CONVOY_ESTIMATE_SMS);
-    return nhwc_estimate(turns * (all > one ? all : one) + END_CYCLES + NHWC_START_CYCLES,
+    double share = CLUSTER > 1 ? SHARE_CYCLES * CLUSTER : 0;
+    return nhwc_estimate(turns * (all > one ? all : one) + END_CYCLES + share + NHWC_START_CYCLES,
                          nhwc_floor_us(s) * 1.1);
 }
 

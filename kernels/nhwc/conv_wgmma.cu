@@ -20,7 +20,6 @@
     X(2, 1, 4, 32, 6, 2, 2)                                                                                  \
     X(2, 1, 8, 32, 5, 2, 2)                                                                                  \
     X(2, 1, 16, 32, 5, 2, 1)
-#define TILE_CYCLES 900.0 /* a tile's end: made up */
 
 /* ---- Launch ---- */
 
@@ -46,10 +45,8 @@ static float estimate(const struct convoy_conv_shape *s)
 {
     int m = GROUPS * ROWS * NHWC_PIECE, n = NT * 8;
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double turns = (double)convoy_div_up(tiles, CONVOY_ESTIMATE_SMS);
-    double cycles = turns * (nhwc_chunks_of(s, DEPTH) * nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n) +
-                             TILE_CYCLES / BLOCKS) +
-                    NHWC_START_CYCLES;
+    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, nhwc_chunks_of(s, DEPTH),
+                                      nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n), nhwc_end_cycles(m, n));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
