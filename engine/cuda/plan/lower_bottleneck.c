@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is one of these layers in a block that was noted? The last layer of a block may be the first one of
- * another.
- */
-static bool shares_a_layer(const struct convoy_cuda_plan *plan, const int *groups, int layers)
+bool convoy_cuda_noted_in_bottleneck(const struct convoy_cuda_plan *plan, const int *groups, int count)
 {
     for (int i = 0; i < plan->bottleneck_count; i++)
         for (int k = 0; k < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); k++)
-            for (int layer = 0; layer < layers; layer++)
+            for (int layer = 0; layer < count; layer++)
                 if (plan->bottlenecks[i].groups[k] == groups[layer])
                     return true;
     return false;
@@ -28,7 +25,8 @@ static int find_blocks(struct convoy_cuda_lowering *l, int layers)
     for (int i = 0; i < source->groups->count; i++) {
         struct convoy_cuda_bottleneck found = {0};
         if (!convoy_cuda_find_bottleneck(l, i, layers, found.groups, &found.shape) ||
-            !convoy_cuda_takes_bottleneck(&found.shape) || shares_a_layer(l->plan, found.groups, layers))
+            !convoy_cuda_takes_bottleneck(&found.shape) ||
+            convoy_cuda_noted_in_bottleneck(l->plan, found.groups, layers))
             continue;
         found.kernel = convoy_cuda_choose_bottleneck(source, &found.shape);
         if (convoy_cuda_plan_note(l->plan, &found) != 0)

@@ -5,8 +5,6 @@
 #include "engine/base/hash.h"
 #include "engine/cuda/plan/lower_internal.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Products of a dense layer, beyond which the kernel, which reads its weights for each image, takes longer
@@ -21,34 +19,17 @@ struct excite {
     struct convoy_nhwc_excite shape; /* but for the strides */
 };
 
-/* Environment variable CONVOY_EXCITE, for tests and measurements: "layers" leaves it to its layers. */
-static bool runs_by_layers(void)
-{
-    const char *wish = getenv("CONVOY_EXCITE");
-    return wish != NULL && strcmp(wish, "layers") == 0;
-}
-
-static const struct convoy_cuda_group *group_of(const struct convoy_cuda_lowering *l, int group)
-{
-    return &l->source->groups->groups[group];
-}
-
-static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l, int group)
-{
-    return &l->graph->nodes[group_of(l, group)->anchor];
-}
-
 /* Does the group take the mean of each channel over the whole image, and nothing more? */
 static bool is_mean(const struct convoy_cuda_lowering *l, int group, struct convoy_nhwc_excite *shape)
 {
-    const struct convoy_pool *pool = &node_of(l, group)->pool;
+    const struct convoy_pool *pool = &convoy_cuda_node_of(l, group)->pool;
     int64_t x[4] = {0}, y[4] = {0};
-    int input = node_of(l, group)->inputs[0];
-    if (node_of(l, group)->op != CONVOY_OP_POOL || group_of(l, group)->view ||
-        group_of(l, group)->pick != NULL || pool->kind != CONVOY_POOL_AVERAGE ||
-        group_of(l, group)->act.kind != CONVOY_UNARY_NONE || input == l->graph->input ||
+    int input = convoy_cuda_node_of(l, group)->inputs[0];
+    if (convoy_cuda_node_of(l, group)->op != CONVOY_OP_POOL || convoy_cuda_group_of(l, group)->view ||
+        convoy_cuda_group_of(l, group)->pick != NULL || pool->kind != CONVOY_POOL_AVERAGE ||
+        convoy_cuda_group_of(l, group)->act.kind != CONVOY_UNARY_NONE || input == l->graph->input ||
         !convoy_cuda_channels_first(l, input, x) ||
-        !convoy_cuda_channels_first(l, group_of(l, group)->output, y) || y[2] != 1 || y[3] != 1)
+        !convoy_cuda_channels_first(l, convoy_cuda_group_of(l, group)->output, y) || y[2] != 1 || y[3] != 1)
         return false;
     for (int i = 0; i < 2; i++)
         if (pool->window[i] != x[2 + i] || pool->dilation[i] != 1 || pool->pad[i] != 0 ||
@@ -66,13 +47,13 @@ static bool find(const struct convoy_cuda_lowering *l, int group, struct excite 
     struct convoy_conv_shape layers[LAYERS] = {{0}};
     *excite = (struct excite){0};
     for (int layer = EXCITE; layer > MEAN; layer--) {
-        if (group < 0 || group_of(l, group)->residual >= 0 || convoy_cuda_in_bottleneck(l, group) ||
-            !convoy_cuda_plain_conv(l, group, &layers[layer]) || !convoy_cuda_keeps_size(&layers[layer], 1) ||
-            layers[layer].h != 1 || layers[layer].w != 1)
+        if (group < 0 || convoy_cuda_group_of(l, group)->residual >= 0 ||
+            convoy_cuda_in_bottleneck(l, group) || !convoy_cuda_plain_conv(l, group, &layers[layer]) ||
+            !convoy_cuda_keeps_size(&layers[layer], 1) || layers[layer].h != 1 || layers[layer].w != 1)
             return false;
         excite->groups[layer] = group;
         excite->shape.act[layer - 1] = layers[layer].act;
-        group = convoy_cuda_writer_of(l, node_of(l, group)->inputs[0], group);
+        group = convoy_cuda_writer_of(l, convoy_cuda_node_of(l, group)->inputs[0], group);
     }
     if (group < 0 || !is_mean(l, group, &excite->shape))
         return false;
@@ -91,7 +72,7 @@ static enum layer excite_of(const struct convoy_cuda_lowering *l, struct excite 
     for (int layer = EXCITE; layer >= MEAN && group >= 0; layer--) {
         if (find(l, group, excite) && excite->groups[layer] == l->group)
             return (enum layer)layer;
-        group = convoy_cuda_reader_of(l, group_of(l, group)->output);
+        group = convoy_cuda_reader_of(l, convoy_cuda_group_of(l, group)->output);
     }
     return LAYERS;
 }
@@ -100,14 +81,15 @@ int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor
 {
     struct excite excite;
     int last = -1;
-    if (runs_by_layers())
+    if (convoy_cuda_by_layers("CONVOY_EXCITE"))
         return -1;
     for (int mean = l->group + 1; mean < l->source->groups->count; mean++) {
         int group = mean;
-        if (node_of(l, mean)->op != CONVOY_OP_POOL || node_of(l, mean)->inputs[0] != tensor)
+        if (convoy_cuda_node_of(l, mean)->op != CONVOY_OP_POOL ||
+            convoy_cuda_node_of(l, mean)->inputs[0] != tensor)
             continue;
         for (int layer = SQUEEZE; layer < LAYERS && group >= 0; layer++)
-            group = convoy_cuda_reader_of(l, group_of(l, group)->output);
+            group = convoy_cuda_reader_of(l, convoy_cuda_group_of(l, group)->output);
         if (group > last && find(l, group, &excite) && excite.groups[MEAN] == mean)
             last = group;
     }
@@ -128,8 +110,8 @@ static void pack(const void *argument, void *packed)
 /* The weights of both layers as the kernel reads them; all sizes of batch share them. */
 static const float *packed_weights(struct convoy_cuda_lowering *l, const struct excite *excite, int *code)
 {
-    const int tensors[2] = {node_of(l, excite->groups[SQUEEZE])->inputs[1],
-                            node_of(l, excite->groups[EXCITE])->inputs[1]};
+    const int tensors[2] = {convoy_cuda_node_of(l, excite->groups[SQUEEZE])->inputs[1],
+                            convoy_cuda_node_of(l, excite->groups[EXCITE])->inputs[1]};
     void (*form)(const struct convoy_nhwc_excite *, const float *, const float *, void *) =
         convoy_nhwc_excite_pack;
     uint64_t key = convoy_hash(convoy_hash(0, &form, sizeof(form)), tensors, sizeof(tensors));
@@ -145,18 +127,18 @@ static int add_step(struct convoy_cuda_lowering *l, const struct excite *excite)
     struct convoy_nhwc_excite shape = excite->shape;
     struct convoy_cuda_place x = {0}, y = {0}, weights = {.where = CONVOY_CUDA_CONSTANT}, bias[2] = {{0}};
     struct convoy_cuda_step *step;
-    int input = node_of(l, excite->groups[MEAN])->inputs[0];
+    int input = convoy_cuda_node_of(l, excite->groups[MEAN])->inputs[0];
     int code = convoy_cuda_reads_nhwc(l, input, &x, &shape.x_pixel);
     if (l->sums_of[input].patches > 0) {
         shape.patches = l->sums_of[input].patches;
         x.offset = CONVOY_CUDA_BUFFER(l->sums_of[input].buffer);
     }
     if (code == 0)
-        code = convoy_cuda_writes_nhwc(l, group_of(l, l->group)->output, &y, &shape.y_pixel);
+        code = convoy_cuda_writes_nhwc(l, convoy_cuda_group_of(l, l->group)->output, &y, &shape.y_pixel);
     if (code == 0)
         weights.constant = packed_weights(l, excite, &code);
     for (int i = 0; i < 2 && code == 0; i++) {
-        const struct convoy_node *node = node_of(l, excite->groups[SQUEEZE + i]);
+        const struct convoy_node *node = convoy_cuda_node_of(l, excite->groups[SQUEEZE + i]);
         if (node->input_count > 2)
             code = convoy_cuda_reads(l, node->inputs[2], &bias[i]);
     }
@@ -175,7 +157,7 @@ static int add_step(struct convoy_cuda_lowering *l, const struct excite *excite)
 int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done)
 {
     struct excite excite;
-    enum layer layer = runs_by_layers() ? LAYERS : excite_of(l, &excite);
+    enum layer layer = convoy_cuda_by_layers("CONVOY_EXCITE") ? LAYERS : excite_of(l, &excite);
     if (layer == LAYERS)
         return 0;
     *done = true;

@@ -5,17 +5,8 @@
 #include "engine/cuda/plan/lower_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MOST_FP16 65504.0F
-
-/* Environment variable CONVOY_INPUTS, for tests and measurements: "layers" leaves nothing to convolutions. */
-static bool runs_by_layers(void)
-{
-    const char *wish = getenv("CONVOY_INPUTS");
-    return wish != NULL && strcmp(wish, "layers") == 0;
-}
 
 /* Is what the convolution adds, if it adds something, a tensor that kernels in 16 bits add? */
 static bool adds_images(const struct convoy_cuda_lowering *l, int group)
@@ -31,8 +22,8 @@ static int reader_that_does(const struct convoy_cuda_lowering *l, int x, enum co
 {
     struct convoy_conv_shape shape;
     int output = l->source->groups->groups[l->group].output, reader = convoy_cuda_reader_of(l, output);
-    if (runs_by_layers() || reader < 0 || x == l->graph->input || l->changed_of[x].x >= 0 ||
-        convoy_cuda_in_bottleneck(l, reader) || !adds_images(l, reader) ||
+    if (convoy_cuda_by_layers("CONVOY_INPUTS") || reader < 0 || x == l->graph->input ||
+        l->changed_of[x].x >= 0 || convoy_cuda_in_bottleneck(l, reader) || !adds_images(l, reader) ||
         !convoy_cuda_plain_conv(l, reader, &shape) || !convoy_cuda_keeps_size(&shape, 1))
         return -1;
     convoy_cuda_dense_layout(&shape);

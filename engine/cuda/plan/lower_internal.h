@@ -21,7 +21,10 @@ int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l);
 int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                  bool *done);
 
-/* Is the group a layer of one? */
+/* Is one of these groups a layer of one that is noted, whichever way that runs? The last layer of a block may
+ * be the first one of another. */
+bool convoy_cuda_noted_in_bottleneck(const struct convoy_cuda_plan *plan, const int *groups, int count);
+/* Is the group a layer of one that a kernel computes? */
 bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group);
 
 /* Lowers a layer of squeeze and excitation (the mean, two convolutions of 1 x 1 behind it): the last one to

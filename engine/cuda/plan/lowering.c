@@ -4,6 +4,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+bool convoy_cuda_by_layers(const char *variable)
+{
+    const char *wish = getenv(variable);
+    return wish != NULL && strcmp(wish, "layers") == 0;
+}
 
 int convoy_cuda_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[CONVOY_MAX_RANK])
 {

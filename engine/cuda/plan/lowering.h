@@ -94,6 +94,22 @@ struct convoy_cuda_lowering {
 #define CONVOY_CUDA_BUFFER_SHIFT   44
 #define CONVOY_CUDA_BUFFER(number) ((size_t)((number) + 1) << CONVOY_CUDA_BUFFER_SHIFT)
 
+static inline const struct convoy_cuda_group *convoy_cuda_group_of(const struct convoy_cuda_lowering *l,
+                                                                   int group)
+{
+    return &l->source->groups->groups[group];
+}
+
+/* A group's anchor. */
+static inline const struct convoy_node *convoy_cuda_node_of(const struct convoy_cuda_lowering *l, int group)
+{
+    return &l->graph->nodes[convoy_cuda_group_of(l, group)->anchor];
+}
+
+/* Does the environment variable, for tests and measurements, say "layers"? Then what it names leaves each
+ * layer to itself. */
+bool convoy_cuda_by_layers(const char *variable);
+
 /* Does anything but this group read the tensor? Looks at all groups. */
 bool convoy_cuda_read_by_others(const struct convoy_cuda_lowering *l, int tensor,
                                 const struct convoy_cuda_group *reader);

@@ -12,23 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Environment variable CONVOY_SIBLINGS, for tests and measurements: "layers" leaves each to itself. */
-static bool runs_by_layers(void)
-{
-    const char *wish = getenv("CONVOY_SIBLINGS");
-    return wish != NULL && strcmp(wish, "layers") == 0;
-}
-
-static const struct convoy_cuda_group *group_of(const struct convoy_cuda_lowering *l, int group)
-{
-    return &l->source->groups->groups[group];
-}
-
-static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l, int group)
-{
-    return &l->graph->nodes[group_of(l, group)->anchor];
-}
-
 const struct convoy_cuda_siblings *convoy_cuda_siblings_of(const struct convoy_cuda_lowering *l, int group)
 {
     for (int i = 0; i < l->sibling_count; i++)
@@ -38,23 +21,14 @@ const struct convoy_cuda_siblings *convoy_cuda_siblings_of(const struct convoy_c
     return NULL;
 }
 
-/* Is it a layer of a bottleneck, whichever way that runs? Its time is compared with the layers' own. */
-static bool in_noted_bottleneck(const struct convoy_cuda_plan *plan, int group)
-{
-    for (int i = 0; i < plan->bottleneck_count; i++)
-        for (int k = 0; k < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); k++)
-            if (plan->bottlenecks[i].groups[k] == group)
-                return true;
-    return false;
-}
-
-/* Images of one pixel are left to squeeze and excitation. */
+/* Images of one pixel are left to squeeze and excitation; layers of bottlenecks are timed by themselves, to
+ * be compared with these. */
 static bool may_be_sibling(const struct convoy_cuda_lowering *l, int group, struct convoy_conv_shape *shape)
 {
-    return node_of(l, group)->op == CONVOY_OP_CONV && group_of(l, group)->residual < 0 &&
-           convoy_cuda_plain_conv(l, group, shape) && convoy_cuda_keeps_size(shape, 1) &&
-           shape->h * shape->w > 1 && !in_noted_bottleneck(l->plan, group) &&
-           convoy_cuda_siblings_of(l, group) == NULL;
+    return convoy_cuda_node_of(l, group)->op == CONVOY_OP_CONV &&
+           convoy_cuda_group_of(l, group)->residual < 0 && convoy_cuda_plain_conv(l, group, shape) &&
+           convoy_cuda_keeps_size(shape, 1) && shape->h * shape->w > 1 &&
+           !convoy_cuda_noted_in_bottleneck(l->plan, &group, 1) && convoy_cuda_siblings_of(l, group) == NULL;
 }
 
 static bool same_activation(struct convoy_unary a, struct convoy_unary b)
@@ -67,7 +41,7 @@ enum side { ANYWHERE, LAST, NOT_BESIDE };
 
 static enum side side_of(const struct convoy_cuda_lowering *l, int group)
 {
-    const struct convoy_cuda_part *part = &l->part_of[group_of(l, group)->output];
+    const struct convoy_cuda_part *part = &l->part_of[convoy_cuda_group_of(l, group)->output];
     if (part->whole < 0)
         return ANYWHERE;
     return part->channel == 0 && l->ahead_of[part->whole] == 0 ? LAST : NOT_BESIDE;
@@ -79,7 +53,7 @@ void convoy_cuda_join_siblings(const struct convoy_cuda_lowering *l,
     shape->k = 0;
     shape->bias = false;
     for (int i = 0; i < siblings->count; i++) {
-        const struct convoy_node *node = node_of(l, siblings->groups[i]);
+        const struct convoy_node *node = convoy_cuda_node_of(l, siblings->groups[i]);
         shape->k += (int)l->graph->tensors[node->inputs[1]].shape.dims[0];
         shape->bias = shape->bias || node->input_count > 2;
     }
@@ -87,7 +61,7 @@ void convoy_cuda_join_siblings(const struct convoy_cuda_lowering *l,
 
 static int64_t maps_of(const struct convoy_cuda_lowering *l, int group)
 {
-    return l->graph->tensors[group_of(l, group)->output].shape.dims[1];
+    return l->graph->tensors[convoy_cuda_group_of(l, group)->output].shape.dims[1];
 }
 
 /* Those that fill lines of memory behind the others; else in their order. */
@@ -107,12 +81,12 @@ static void collect(const struct convoy_cuda_lowering *l, int first, struct conv
                     struct convoy_cuda_siblings *set)
 {
     int last = -1;
-    *set = (struct convoy_cuda_siblings){.first = first};
+    *set = (struct convoy_cuda_siblings){0};
     for (int i = first; i < l->source->groups->count && set->count + (last >= 0) < CONVOY_CUDA_SIBLINGS;
          i++) {
         struct convoy_conv_shape other;
-        if (node_of(l, i)->inputs[0] != node_of(l, first)->inputs[0] || !may_be_sibling(l, i, &other) ||
-            !same_activation(other.act, shape->act))
+        if (convoy_cuda_node_of(l, i)->inputs[0] != convoy_cuda_node_of(l, first)->inputs[0] ||
+            !may_be_sibling(l, i, &other) || !same_activation(other.act, shape->act))
             continue;
         enum side side = side_of(l, i);
         if (side == ANYWHERE && other.k % 8 == 0)
@@ -132,12 +106,12 @@ static void collect(const struct convoy_cuda_lowering *l, int first, struct conv
 /* Gives the outputs their places. */
 static void place(struct convoy_cuda_lowering *l, const struct convoy_cuda_siblings *set, int64_t channels)
 {
-    int output = group_of(l, set->groups[set->count - 1])->output;
+    int output = convoy_cuda_group_of(l, set->groups[set->count - 1])->output;
     int whole = l->part_of[output].whole >= 0 ? l->part_of[output].whole : output;
     int64_t at = maps_of(l, set->groups[set->count - 1]) - channels;
     l->ahead_of[whole] = convoy_cuda_line_channels(-at); /* those furthest ahead may be unused */
     for (int i = 0; i + 1 < set->count; i++) {
-        int part = group_of(l, set->groups[i])->output;
+        int part = convoy_cuda_group_of(l, set->groups[i])->output;
         l->part_of[part] = (struct convoy_cuda_part){whole, at};
         at += maps_of(l, set->groups[i]);
     }
@@ -145,7 +119,7 @@ static void place(struct convoy_cuda_lowering *l, const struct convoy_cuda_sibli
 
 int convoy_cuda_find_siblings(struct convoy_cuda_lowering *l)
 {
-    int count = runs_by_layers() ? 0 : l->source->groups->count;
+    int count = convoy_cuda_by_layers("CONVOY_SIBLINGS") ? 0 : l->source->groups->count;
     for (int i = 0; i < count; i++) {
         struct convoy_conv_shape shape;
         struct convoy_cuda_siblings set;
@@ -176,7 +150,7 @@ static void join_biases(const void *argument, void *joined)
     float *to = joined;
     for (int i = 0; i < biases->siblings->count; i++) {
         int group = biases->siblings->groups[i];
-        const struct convoy_node *node = node_of(biases->l, group);
+        const struct convoy_node *node = convoy_cuda_node_of(biases->l, group);
         size_t count = (size_t)maps_of(biases->l, group);
         if (node->input_count > 2)
             memcpy(to, biases->l->graph->tensors[node->inputs[2]].data, count * sizeof(*to));
@@ -193,7 +167,7 @@ int convoy_cuda_sibling_constants(struct convoy_cuda_lowering *l, const struct c
     uint64_t key = 0;
     conv->layers = siblings->count;
     for (int i = 0; i < siblings->count; i++) {
-        const struct convoy_node *node = node_of(l, siblings->groups[i]);
+        const struct convoy_node *node = convoy_cuda_node_of(l, siblings->groups[i]);
         conv->tensors[i] = node->inputs[1];
         const int tensors[] = {node->inputs[1], node->input_count > 2 ? node->inputs[2] : -1};
         key = convoy_hash(key, tensors, sizeof(tensors));
@@ -212,6 +186,6 @@ int convoy_cuda_writes_siblings(struct convoy_cuda_lowering *l, const struct con
 {
     int code = 0;
     for (int i = siblings->count - 1; i >= 0 && code == 0; i--)
-        code = convoy_cuda_writes_nhwc(l, group_of(l, siblings->groups[i])->output, place, pixel);
+        code = convoy_cuda_writes_nhwc(l, convoy_cuda_group_of(l, siblings->groups[i])->output, place, pixel);
     return code;
 }
