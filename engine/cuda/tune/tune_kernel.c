@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Times the least estimate. Of 43 layers of one group in 16 bits, to which estimates were fitted
+/* Times the least estimate. Of 42 layers of one group in 16 bits, to which estimates were fitted
  * (kernels/nhwc/conv_job.cuh), the fastest kernel had at most 1.27. */
 #define WORTH_TRYING 4.0f
 #define WORTH_FITTED 2.0f
@@ -35,7 +35,8 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
     tuning->count = 0;
     if (tuning->step.kind == CONVOY_CUDA_CONV) {
         const struct convoy_conv_shape *shape = &tuning->step.conv.shape;
-        if (shape->nhwc.on && !shape->nhwc.images && shape->groups == 1)
+        if (shape->nhwc.on && !shape->nhwc.images && shape->nhwc.input == CONVOY_NHWC_AS_IS &&
+            shape->groups == 1)
             worth = WORTH_FITTED;
         const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
         for (int i = 0; i < count; i++)

@@ -184,9 +184,9 @@ static struct convoy_graph *means_network(enum means form)
                                .count_include_pad = form != NOT_COUNTED};
     if (form == DILATED) {
         pool.window[0] = 2;
-        pool.dilation[0] = 7;
-        pool.pad[0] = 0;
-        pool.pad[2] = 7;
+        pool.dilation[0] = 9;
+        pool.pad[0] = 1;
+        pool.pad[2] = 8;
     }
     if (form == SMALLER)
         memset(pool.pad, 0, sizeof(pool.pad));
