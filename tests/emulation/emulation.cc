@@ -41,7 +41,7 @@ struct convoy_emulated_stream {
 };
 struct convoy_emulated_event {
     convoy_emulated_stream *stream = nullptr;
-    uint64_t recorded = 0, reached = 0, kernels = 0, chain = 0;
+    uint64_t recorded = 0, reached = 0, kernels = 0, again = 0, chain = 0;
     double ms = 0;
     convoy_emulated_graph *capture = nullptr; /* it was recorded there, behind these nodes */
     std::set<size_t> captured;
@@ -56,6 +56,8 @@ static cudaError_t injected =
     cudaSuccess; /* what the next graph ends with; cudaErrorNotReady: it never ends */
 static long graph_launches;
 static uint64_t kernels_run;
+static uint64_t again_run; /* kernels that ran behind themselves */
+static const void *last_run;
 static uint64_t chain_run; /* kernels that waited for each other: of a graph its longest chain */
 static bool refused_once;
 
@@ -573,6 +575,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         event->reached = number;
         event->ms = now_ms();
         event->kernels = kernels_run;
+        event->again = again_run;
         event->chain = chain_run;
         return cudaSuccess;
     });
@@ -612,6 +615,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
         *ms = 1.0f / count;
     else if (clock != nullptr && strcmp(clock, "launches") == 0)
         *ms = count;
+    else if (clock != nullptr && strcmp(clock, "neighbours") == 0)
+        *ms = 1e-2f * count + 5e-3f * (float)(to->again - from->again);
     else if (clock != nullptr && strcmp(clock, "chains") == 0)
         *ms = (float)(1 + to->chain - from->chain);
     else
@@ -705,8 +710,10 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void 
         return say(cudaErrorInvalidConfiguration);
     }
     size_t shared = config->dynamicSmemBytes;
-    return put(config->stream, [grid, block, cluster, shared, body]() {
+    return put(config->stream, [grid, block, cluster, shared, kernel, body]() {
         kernels_run++;
+        again_run += kernel == last_run;
+        last_run = kernel;
         chain_run++;
         if (fault("kernel") != nullptr)
             return cudaErrorIllegalAddress;

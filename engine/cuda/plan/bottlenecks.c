@@ -82,8 +82,6 @@ static const char *said(const struct convoy_cuda_source *source, const struct co
     if (wish != NULL && wish[0] != '\0')
         return wish;
     convoy_cuda_bottleneck_key(shape, &key);
-    if (source->bottleneck != NULL && strcmp(source->bottleneck->key.text, key.text) == 0)
-        return source->bottleneck->kernel;
     return convoy_cuda_kernel_choices_get(source->choices, &key);
 }
 

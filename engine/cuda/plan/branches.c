@@ -295,8 +295,7 @@ enum convoy_cuda_branching convoy_cuda_branches_known(const struct convoy_cuda_s
     if (plan->branches.text[0] == '\0')
         return CONVOY_CUDA_BRANCHES_GUESSED;
     if (way == NULL || way[0] == '\0')
-        way = source->branches != NULL ? source->branches
-                                       : convoy_cuda_kernel_choices_get(source->choices, &plan->branches);
+        way = convoy_cuda_kernel_choices_get(source->choices, &plan->branches);
     return way == NULL                              ? CONVOY_CUDA_BRANCHES_GUESSED
            : strcmp(way, CONVOY_CUDA_BRANCHES) == 0 ? CONVOY_CUDA_BRANCHES_ALL
                                                     : CONVOY_CUDA_BRANCHES_SIMPLE;

@@ -14,7 +14,7 @@
 /* Gives the steps of a plan their lanes. Once, after the last step was added and before buffers are placed: a
  * region with branches keeps its buffers longer. A single kernel beside others is let run there always. Other
  * branches are a choice, which plan->branches names: they are there where they were measured to be faster, or
- * while that is measured (source->branches), and before that where they are likely to be. 0 or -ENOMEM. */
+ * while that is measured, and before that where they are likely to be. 0 or -ENOMEM. */
 int convoy_cuda_find_branches(struct convoy_cuda_lowering *l);
 
 /* What is known now about the choice that plan->branches names, or was said. Environment variable

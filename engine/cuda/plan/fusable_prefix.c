@@ -246,14 +246,11 @@ const struct convoy_fused_kernel *convoy_cuda_fused_chosen(const struct convoy_c
     struct convoy_cuda_key key;
     int count;
     const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
-    const char *name = source->fused;
-    if (name == NULL) {
-        convoy_cuda_find_fusable_prefix(source, CONVOY_FUSED_ALL, &prefix);
-        if (prefix.count == 0)
-            return NULL;
-        convoy_cuda_fused_key(source, &prefix, rows, layout, &key);
-        name = convoy_cuda_kernel_choices_get(source->choices, &key);
-    }
+    convoy_cuda_find_fusable_prefix(source, CONVOY_FUSED_ALL, &prefix);
+    if (prefix.count == 0)
+        return NULL;
+    convoy_cuda_fused_key(source, &prefix, rows, layout, &key);
+    const char *name = convoy_cuda_kernel_choices_get(source->choices, &key);
     for (int i = 0; i < count && name != NULL; i++)
         if (strcmp(kernels[i]->name, name) == 0)
             return kernels[i];

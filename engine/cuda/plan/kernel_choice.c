@@ -123,6 +123,8 @@ int convoy_cuda_kernel_choices_set(struct convoy_cuda_kernel_choices *choices,
 const char *convoy_cuda_kernel_choices_get(const struct convoy_cuda_kernel_choices *choices,
                                            const struct convoy_cuda_key *key)
 {
+    if (choices->wish != NULL && strcmp(choices->wish->key.text, key->text) == 0)
+        return choices->wish->kernel;
     int at = find(choices, key);
     return at >= 0 ? choices->choices[at].kernel : NULL;
 }

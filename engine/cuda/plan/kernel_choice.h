@@ -27,12 +27,19 @@ struct convoy_cuda_kernel_choice {
                  one candidate */
 };
 
+/* What is to be chosen for one key while it is timed, whatever is known. */
+struct convoy_cuda_wish {
+    struct convoy_cuda_key key;
+    const char *kernel; /* as in a choice */
+};
+
 struct convoy_cuda_estimate;
 
 /* The known choices, in order of key. All zero: nothing is known. */
 struct convoy_cuda_kernel_choices {
     int count, capacity;
     struct convoy_cuda_kernel_choice *choices;
+    const struct convoy_cuda_wish *wish;    /* NULL: none */
     struct convoy_cuda_estimate *estimates; /* recent estimated choices; NULL: none are kept */
 };
 
@@ -62,7 +69,7 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
 /* Records that the kernel of this name is fastest for key; an unknown name is ignored. 0 or -ENOMEM. */
 int convoy_cuda_kernel_choices_set(struct convoy_cuda_kernel_choices *choices,
                                    const struct convoy_cuda_key *key, const char *kernel, float us);
-/* Returns the name of the fastest kernel for key, or NULL if it is not known. */
+/* Returns the name of the fastest kernel for key, or of the one that is wished for; NULL: it is not known. */
 const char *convoy_cuda_kernel_choices_get(const struct convoy_cuda_kernel_choices *choices,
                                            const struct convoy_cuda_key *key);
 /* True if the fastest kernel for a shape is known and takes the shape. */

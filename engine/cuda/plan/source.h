@@ -8,12 +8,6 @@
 #include "engine/cuda/plan/kernel_choice.h"
 #include "engine/cuda/plan/weights.h"
 
-/* How a bottleneck runs while ways to run it are timed. */
-struct convoy_cuda_bottleneck_wish {
-    struct convoy_cuda_key key;
-    const char *kernel; /* or CONVOY_CUDA_LAYERS */
-};
-
 /* All plans of a network share one source. The caller owns everything that it points to. */
 struct convoy_cuda_source {
     enum convoy_compute_type compute_type; /* the least exact arithmetic that is accepted */
@@ -22,12 +16,8 @@ struct convoy_cuda_source {
     struct convoy_cuda_weights *weights;
     const struct convoy_cuda_kernel_choices *choices; /* what the tuner knows */
     bool wide;                                        /* all tensors are float32, whatever is multiplied */
-    const char *fused; /* while variants of running the network are timed: the name of this one; else NULL */
-    const struct convoy_cuda_bottleneck_wish *bottleneck; /* NULL: none is timed */
-    const char *branches; /* while it is timed whether branches are faster: CONVOY_CUDA_BRANCHES or
-                             CONVOY_CUDA_LAYERS; else NULL */
-    bool layers_first;    /* bottlenecks of which nothing is known run layer by layer, so that the layers are
-                             timed */
+    bool layers_first; /* bottlenecks of which nothing is known run layer by layer, so that the layers are
+                          timed */
     uint32_t channels, outputs_per_row;
     int64_t pixels; /* of a row, in each channel */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define NOISE_FLOATS 65536 /* repeated over a tensor */
-#define SHORTEST_US  50.0f /* of a run, where max_launches allows it */
 
 static int make_marks(struct convoy_cuda_measure *measure, struct convoy_error *error)
 {
@@ -108,7 +107,7 @@ int convoy_cuda_measure_run(struct convoy_cuda_measure *measure, const struct co
     if (failed)
         return failed;
     if (!warm) {
-        float wanted = *us > 0 ? SHORTEST_US / *us + 1 : (float)series->max_launches;
+        float wanted = *us > 0 ? series->shortest_us / *us + 1 : (float)series->max_launches;
         series->repeat = wanted < (float)series->max_launches ? (int)wanted : series->max_launches;
         return 1;
     }

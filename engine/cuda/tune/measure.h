@@ -20,13 +20,13 @@ struct convoy_cuda_measure {
 };
 
 /* The runs of one candidate: a launch that loads its code, a run to warm up, from whose time the number of
- * launches of a run follows, then CONVOY_CUDA_TIMED_RUNS that count. Set the first four fields and zero the
+ * launches of a run follows, then CONVOY_CUDA_TIMED_RUNS that count. Set the first five fields and zero the
  * rest. */
 struct convoy_cuda_series {
     int (*launch)(void *context, cudaStream_t stream, struct convoy_error *error); /* as CONVOY_CUDA() */
     void *context;
-    int max_launches;  /* in a run: short launches are repeated up to so often, so that the clock's step of
-                          0.5 us does not matter */
+    float shortest_us; /* of a run, where max_launches allows it: the clock's step is 0.5 us */
+    int max_launches;  /* in a run: short launches are repeated up to so often */
     float hopeless_us; /* a run longer than this ends the series; 0: no run does */
     int runs, repeat;
     float us[CONVOY_CUDA_TIMED_RUNS];

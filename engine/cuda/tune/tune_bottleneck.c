@@ -39,8 +39,7 @@ void convoy_cuda_tune_bottleneck_begin(struct convoy_cuda_tune_network *tuning, 
     const struct convoy_bottleneck_kernel *const *kernels = convoy_bottleneck_kernels(&count);
     float layers_us = convoy_cuda_estimate_layers(&net->source, shape);
     convoy_cuda_bottleneck_key(shape, &key);
-    convoy_cuda_tune_network_open(tuning, net, net->buckets[bucket].rows, layout, &key,
-                                  CONVOY_CUDA_TUNES_BOTTLENECK);
+    convoy_cuda_tune_network_open(tuning, net, net->buckets[bucket].rows, layout, &key, CONVOY_CUDA_LAYERS);
     for (int i = 0; i < count; i++)
         if (kernels[i]->takes(shape) && kernels[i]->estimate_us(shape) <= WORTH_TRYING * layers_us)
             convoy_cuda_tune_network_add(tuning, kernels[i]->name, kernels[i]->estimate_us(shape));

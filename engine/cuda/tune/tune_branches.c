@@ -20,6 +20,6 @@ void convoy_cuda_tune_branches_begin(struct convoy_cuda_tune_network *tuning, st
                                      int bucket, enum convoy_input_layout layout)
 {
     convoy_cuda_tune_network_open(tuning, net, net->buckets[bucket].rows, layout,
-                                  &net->buckets[bucket].plans[layout].branches, CONVOY_CUDA_TUNES_BRANCHES);
+                                  &net->buckets[bucket].plans[layout].branches, CONVOY_CUDA_LAYERS);
     convoy_cuda_tune_network_add(tuning, CONVOY_CUDA_BRANCHES, 0);
 }

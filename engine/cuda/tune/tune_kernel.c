@@ -10,8 +10,9 @@
  * (kernels/nhwc/conv_job.cuh), the fastest kernel had at most 1.27. */
 #define WORTH_TRYING 4.0f
 #define WORTH_FITTED 2.0f
-#define HOPELESS     3.0f /* times the best */
-#define MAX_LAUNCHES 16   /* in a run */
+#define HOPELESS     3.0f  /* times the best */
+#define SHORTEST_US  50.0f /* of a run */
+#define MAX_LAUNCHES 16
 
 /* Inserts a candidate in order of estimates; the worst is dropped when the list is full. */
 static void add_candidate(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_candidate candidate)
@@ -154,6 +155,7 @@ static int prepare(struct convoy_cuda_tune_kernel *tuning, struct convoy_error *
     tuning->prepared = true;
     tuning->series = (struct convoy_cuda_series){.launch = launch_step,
                                                  .context = tuning,
+                                                 .shortest_us = SHORTEST_US,
                                                  .max_launches = MAX_LAUNCHES,
                                                  .hopeless_us = HOPELESS * tuning->best_us};
     if (candidate->conv == NULL) {
@@ -197,7 +199,9 @@ int convoy_cuda_tune_kernel_go_on(struct convoy_cuda_tune_kernel *tuning, struct
         tuning->no_room = *error;
     else if (got < 0)
         convoy_cuda_log(gpu, "warning", "a kernel is not tried: %s", error->message);
-    else if (tuning->best_us == 0 || us < tuning->best_us) {
+    else
+        tuning->candidates[tuning->at].us = us;
+    if (got == 0 && (tuning->best_us == 0 || us < tuning->best_us)) {
         tuning->best = convoy_cuda_step_name(&tuning->step);
         tuning->best_us = us;
     }

@@ -18,6 +18,7 @@ struct convoy_cuda_candidate {
     const struct convoy_conv_kernel *conv; /* one of the two; the other is NULL */
     const struct convoy_gemm_kernel *gemm;
     float estimate_us;
+    float us; /* measured; 0: it was not */
 };
 
 struct convoy_cuda_tune_kernel {
@@ -25,7 +26,7 @@ struct convoy_cuda_tune_kernel {
     struct convoy_cuda_step step;
     struct convoy_cuda_key key;
     int count, at; /* of candidates: their number; the one that is being timed */
-    struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_CANDIDATES];
+    struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_CANDIDATES]; /* in order of estimates */
     bool prepared; /* the step is set to candidate `at`, and series is its own */
     struct convoy_cuda_series series;
     const char *best; /* static text */

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 
-#define WORTH_TRYING 4.0f /* times the least estimate among kernels of the same span */
-#define HOPELESS     2.0f /* times the best, after one run */
+#define WORTH_TRYING 4.0f   /* times the least estimate among kernels of the same span */
+#define HOPELESS     2.0f   /* times the best, after one run */
+#define SHORTEST_US  400.0f /* of a run: kernels of one layer differ by a microsecond */
+#define MAX_LAUNCHES 16
 
 bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows,
                                      enum convoy_input_layout *layout)
@@ -85,17 +87,16 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
 
 void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
-                                   const struct convoy_cuda_key *key, enum convoy_cuda_tunes tunes)
+                                   const struct convoy_cuda_key *key, const char *first)
 {
     tuning->net = net;
     tuning->rows = rows;
     tuning->layout = layout;
     tuning->key = *key;
-    tuning->tunes = tunes;
     tuning->count = tuning->at = 0;
-    tuning->best = CONVOY_CUDA_LAYERS;
+    tuning->best = first;
     tuning->best_us = 0;
-    convoy_cuda_tune_network_add(tuning, CONVOY_CUDA_LAYERS, 0);
+    convoy_cuda_tune_network_add(tuning, first, 0);
 }
 
 int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
@@ -105,7 +106,7 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
     struct convoy_cuda_key key;
     convoy_cuda_find_fusable_prefix(&net->source, CONVOY_FUSED_ALL, &whole);
     convoy_cuda_fused_key(&net->source, &whole, rows, layout, &key);
-    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key, CONVOY_CUDA_TUNES_NETWORK);
+    convoy_cuda_tune_network_open(tuning, net, rows, layout, &key, CONVOY_CUDA_LAYERS);
     int failed = list_all_variants(tuning, &net->source, error);
     if (failed) {
         tuning->net = NULL;
@@ -125,7 +126,8 @@ static int time_graph(const struct convoy_cuda_tune_network *tuning, struct conv
 {
     struct convoy_cuda_series series = {.launch = launch_graph,
                                         .context = exec,
-                                        .max_launches = 1,
+                                        .shortest_us = SHORTEST_US,
+                                        .max_launches = MAX_LAUNCHES,
                                         .hopeless_us = HOPELESS * tuning->best_us};
     int got;
     do
@@ -160,21 +162,13 @@ static int time_variant(const struct convoy_cuda_tune_network *tuning, struct co
                         struct convoy_error *error)
 {
     struct convoy_net *net = tuning->net;
+    const struct convoy_cuda_wish wish = {tuning->key, name};
+    struct convoy_cuda_kernel_choices choices = *net->source.choices; /* shares what is known */
     struct convoy_cuda_source source = net->source;
     struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
     void *own = NULL;
-    const struct convoy_cuda_bottleneck_wish wish = {tuning->key, name};
-    switch (tuning->tunes) {
-    case CONVOY_CUDA_TUNES_NETWORK:
-        source.fused = name;
-        break;
-    case CONVOY_CUDA_TUNES_BOTTLENECK:
-        source.bottleneck = &wish;
-        break;
-    case CONVOY_CUDA_TUNES_BRANCHES:
-        source.branches = name;
-        break;
-    }
+    choices.wish = &wish;
+    source.choices = &choices;
     int failed = convoy_cuda_lower(&source, &plan, error);
     if (!failed && plan.workspace_bytes > net->workspace->bytes)
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);

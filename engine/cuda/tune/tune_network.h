@@ -13,19 +13,11 @@
 
 struct convoy_net;
 
-/* What the variants are of. */
-enum convoy_cuda_tunes {
-    CONVOY_CUDA_TUNES_NETWORK,
-    CONVOY_CUDA_TUNES_BOTTLENECK,
-    CONVOY_CUDA_TUNES_BRANCHES
-};
-
 struct convoy_cuda_tune_network {
     struct convoy_net *net; /* NULL: nothing is being timed */
     uint32_t rows;
     enum convoy_input_layout layout;
-    struct convoy_cuda_key key;
-    enum convoy_cuda_tunes tunes;
+    struct convoy_cuda_key key; /* of the choice that the variants are of */
     int count, at;
     struct {
         const char *name;
@@ -45,10 +37,11 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
                                    uint32_t rows, enum convoy_input_layout layout,
                                    struct convoy_error *error);
 
-/* Begins a list of variants, of what the key names, with CONVOY_CUDA_LAYERS. */
+/* Begins a list of variants of the choice that the key names. first: static text, as in
+ * convoy_cuda_tune_network_add(). */
 void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
-                                   const struct convoy_cuda_key *key, enum convoy_cuda_tunes tunes);
+                                   const struct convoy_cuda_key *key, const char *first);
 /* Adds a variant. name is static; estimate_us: microseconds. A full list leaves it out. */
 void convoy_cuda_tune_network_add(struct convoy_cuda_tune_network *tuning, const char *name,
                                   float estimate_us);

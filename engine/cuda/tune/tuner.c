@@ -28,13 +28,17 @@ static bool is_known(const struct convoy_cuda_kernel_choices *choices, const str
     }
 }
 
+/* Sets *layout to that of the step's plan. */
 static const struct convoy_cuda_step *first_unknown(const struct convoy_cuda_kernel_choices *choices,
-                                                    const struct convoy_cuda_bucket *bucket)
+                                                    const struct convoy_cuda_bucket *bucket,
+                                                    enum convoy_input_layout *layout)
 {
-    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
-        for (int i = 0; i < bucket->plans[layout].step_count; i++)
-            if (!is_known(choices, &bucket->plans[layout].steps[i]))
-                return &bucket->plans[layout].steps[i];
+    for (int k = 0; k < CONVOY_ROW_LAYOUTS; k++) {
+        *layout = (enum convoy_input_layout)k;
+        for (int i = 0; i < bucket->plans[k].step_count; i++)
+            if (!is_known(choices, &bucket->plans[k].steps[i]))
+                return &bucket->plans[k].steps[i];
+    }
     return NULL;
 }
 
@@ -98,7 +102,7 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
         tuner->rebuilt = true;
         return convoy_cuda_rebuild(tuner->gpu, net, index, error);
     }
-    const struct convoy_cuda_step *step = first_unknown(tuner->choices, &net->buckets[index]);
+    const struct convoy_cuda_step *step = first_unknown(tuner->choices, &net->buckets[index], &tuner->layout);
     if (step != NULL)
         return convoy_cuda_tune_kernel_begin(&tuner->kernel, &tuner->measure, tuner->gpu, net, step, error);
     enum convoy_input_layout layout;
@@ -147,6 +151,10 @@ static int go_on(struct convoy_cuda_tuner *tuner, struct convoy_error *error)
         return got < 0 ? got : 0;
     if (tuning->best == NULL)
         return convoy_fail(error, -ENOMEM, "no kernel could be tried: %s", tuning->no_room.message);
+    if (convoy_cuda_tune_finalists_begin(&tuner->network, tuning, tuner->net,
+                                         tuner->net->buckets[bucket_at(tuner->net, tuner->turn)].rows,
+                                         tuner->layout))
+        return 0;
     return note(tuner, &tuning->key, tuning->best, tuning->best_us, error);
 }
 

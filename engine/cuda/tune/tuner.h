@@ -1,7 +1,8 @@
 /* Tuning: while the device is idle, times the kernels that may run a network's convolutions and matrix
- * products, for each size of batch, then the variants of running its bottlenecks, the network as a whole and
- * its branches, and rebuilds its plans with the fastest. Until then the network runs on the kernels that are
- * estimated to be fastest. Compute thread only. */
+ * products, for each size of batch, first by themselves and then the fastest in the network, then the
+ * variants of running its bottlenecks, the network as a whole and its branches, and rebuilds its plans with
+ * the fastest. Until then the network runs on the kernels that are estimated to be fastest. Compute thread
+ * only. */
 #ifndef CONVOY_ENGINE_CUDA_TUNER_H
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
@@ -9,6 +10,7 @@
 #include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/tune_bottleneck.h"
 #include "engine/cuda/tune/tune_branches.h"
+#include "engine/cuda/tune/tune_finalists.h"
 #include "engine/cuda/tune/tune_kernel.h"
 #include "engine/cuda/tune/tune_network.h"
 
@@ -26,9 +28,9 @@ struct convoy_cuda_tuner {
     bool rebuilt, fresh;    /* the network; its bucket, with all that is known */
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
-    struct convoy_cuda_tune_kernel kernel; /* of kernels */
-    struct convoy_cuda_tune_network
-        network; /* then of variants of running bottlenecks, the whole network and its branches */
+    struct convoy_cuda_tune_kernel kernel;   /* of kernels by themselves */
+    enum convoy_input_layout layout;         /* of the plan that its step is from */
+    struct convoy_cuda_tune_network network; /* of variants in the network */
 };
 
 /* Keeps the mode and the function `changed` of options, and the pointers. */

@@ -92,6 +92,32 @@ Test(cuda_tuner, few_images_run_on_kernels_whose_rows_are_maps)
     unload_all(net, graph);
 }
 
+/* Kernels that are equally fast behind themselves: the network is timed with each of them in place, and where
+ * a kernel is slower behind itself no layer keeps the one of its neighbour. */
+Test(cuda_tuner, kernels_are_compared_between_their_neighbours)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 6, 5));
+    struct convoy_conv apart = CONV3;
+    struct convoy_net_info info;
+    apart.stride[0] = apart.stride[1] = 2; /* which nhwc_patch does not take */
+    int x = graph->input;
+    for (int i = 0; i < 3; i++)
+        x = add_act(graph, add_conv(graph, x, 16, 3, 3, apart, true), CONVOY_RELU, 0, 0);
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    setenv("CONVOY_EMULATED_CLOCK", "neighbours", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, CONVOY_COMPUTE_FP16, &info);
+    for (int i = 0; i < 2; i++)
+        cr_expect_str_eq(info.layers[i].kernel, info.layers[i + 1].kernel, "the estimates differ");
+    tune_all();
+    cr_assert_eq(changes, 1);
+    for (int i = 0; i < 2; i++)
+        cr_expect_str_neq(changed_info.layers[i].kernel, changed_info.layers[i + 1].kernel);
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++)
+        check_rows(graph, net, &changed_info, CONVOY_LAYOUT_F32_CHW, rows, 1e-2);
+    unload_all(net, graph);
+}
+
 static int conv_relu(struct convoy_graph *graph, int x, int64_t maps)
 {
     return add_act(graph, add_conv(graph, x, maps, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);

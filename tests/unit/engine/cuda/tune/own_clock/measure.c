@@ -119,8 +119,11 @@ static const struct convoy_cuda_gpu gpu;
 static int run_all(int max_launches, float hopeless_us, float *us)
 {
     struct convoy_error error;
-    struct convoy_cuda_series series = {
-        .launch = launch, .context = &launches, .max_launches = max_launches, .hopeless_us = hopeless_us};
+    struct convoy_cuda_series series = {.launch = launch,
+                                        .context = &launches,
+                                        .shortest_us = 50,
+                                        .max_launches = max_launches,
+                                        .hopeless_us = hopeless_us};
     int got;
     while ((got = convoy_cuda_measure_run(&measure, &gpu, &series, us, &error)) > 0)
         cr_assert_leq(runs_seen, RUNS);
