@@ -20,9 +20,11 @@
  * Arithmetic, 256 images of 3 x 224 x 224 floats, 7 x 7, stride 2, 64 maps, with pooling: 154 MB in, 103 MB
  * out, 61 us at 4.2 TB/s. Each 64 x 64 outputs take 14 products of 32 cycles, in which A and B fill shared
  * memory's 128 bytes a cycle: 57,344 x 448 cycles on 132 multiprocessors, 115 us. Predicted 165 us with what
- * else passes through shared memory. Measured on an H200: 240 us, 266 from bytes; one image 14.5 us.
- * Instructions bound it: products use 59 % of shared memory's cycles, and conversion, pooling and stores do
- * not hide behind them wholly. Before, in three launches: 776 us. */
+ * else passes through shared memory. Measured on an H200: 225 us; 8 images 21.2, one 13.1. Of the pair before
+ * a band pooling wants the second row alone; with both, and weights that came before pixels were asked for,
+ * it was 240, 23.6 and 14.5. Instructions bound it: products use 59 % of shared memory's cycles, and
+ * conversion, pooling and stores do not hide behind them wholly. Before, in three launches: 776 us. */
+#include "kernels/device/async_copy.cuh"
 #include "kernels/device/conv_shape.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/tensor_copy.cuh"
@@ -31,19 +33,25 @@
 
 #define STEM_LEAST 0xfc00fc00u /* minus infinity, twice */
 
-/* Copies the weights, and puts the bias beside them: rounded to fp16, and what that leaves, for channel 3 of
- * the first two pixels of the first filter row. */
 template <typename TILE>
-static __device__ __forceinline__ void stem_weights(const struct stem_job &job, char *shared)
+static __device__ __forceinline__ void stem_ask_weights(const struct stem_job &job, char *shared)
 {
     constexpr int PIECE = STEM_THREADS * 16;
 #pragma unroll
     for (int i = 0; i < TILE::WEIGHT_BYTES; i += PIECE) {
         int at = i + (int)threadIdx.x * 16;
         if (at < TILE::WEIGHT_BYTES)
-            *reinterpret_cast<uint4 *>(shared + at) =
-                __ldg(reinterpret_cast<const uint4 *>(job.weights + at));
+            convoy_copy_async<16>(shared + at, job.weights + at, 16);
     }
+    convoy_copies_end();
+}
+
+/* Once the weights are there, puts the bias beside them: rounded to fp16, and what that leaves, for channel 3
+ * of the first two pixels of the first filter row. */
+template <typename TILE>
+static __device__ __forceinline__ void stem_put_bias(const struct stem_job &job, char *shared)
+{
+    convoy_copies_wait<0>();
     __syncthreads();
     int map = (int)threadIdx.x;
     if (job.bias != nullptr && map < job.maps) {
@@ -57,10 +65,10 @@ static __device__ __forceinline__ void stem_weights(const struct stem_job &job, 
     convoy_wgmma_publish();
 }
 
-/* Begins to add up two rows of outputs, 64 columns by N maps, of a warpgroup. */
-template <int R, int STEPS, int STRIDE, typename TILE, int NT>
+/* Begins to add up a pair's rows of outputs, or its second one, 64 columns by N maps, of a warpgroup. */
+template <int R, int STEPS, int STRIDE, typename TILE, int ROWS, int NT>
 static __device__ __forceinline__ void stem_multiply(const char *shared, int pair, int warpgroup,
-                                                     float (&sum)[2][NT][4])
+                                                     float (&sum)[ROWS][NT][4])
 {
     const uint64_t b = convoy_matrix(shared, 16 * TILE::N, 128);
     const uint64_t a = convoy_matrix(shared + TILE::RING + warpgroup * (STEM_OUTPUTS / 2 * 16), 16, 128);
@@ -71,8 +79,8 @@ static __device__ __forceinline__ void stem_multiply(const char *shared, int pai
 #pragma unroll
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
-            for (int row = 0; row < 2; row++) {
-                int slot = first + row * STRIDE + r;
+            for (int row = 0; row < ROWS; row++) {
+                int slot = first + (row + 2 - ROWS) * STRIDE + r;
                 slot -= slot >= TILE::RING_ROWS ? TILE::RING_ROWS : 0;
                 convoy_wgmma_tiles<NT>(sum[row],
                                        convoy_matrix_at(a, slot * (TILE::ROW_BYTES / 16) + step * 2),
@@ -96,6 +104,14 @@ static __device__ __forceinline__ uint4 stem_cell(const char *line, int column, 
     constexpr int BYTES = TILE::N * 2;
     return *reinterpret_cast<const uint4 *>(line + column * BYTES +
                                             convoy_swizzled_cell<BYTES>(column, cell) * 16);
+}
+
+/* Is this column an output of the convolution, and are its inputs all there? */
+template <typename TILE>
+static __device__ __forceinline__ bool stem_is_output(const struct stem_job &job, const stem_part &part,
+                                                      int column)
+{
+    return column < TILE::OUTPUTS && (unsigned)(part.column + column) < (unsigned)job.columns;
 }
 
 /* From sums to results: both rows, or with pooling the largest of three, of which `before` is the first and
@@ -136,9 +152,32 @@ static __device__ __forceinline__ void stem_finish(const struct stem_job &job, c
                 *stem_word<TILE>(results + TILE::LINE_BYTES, column, j, lane) =
                     relu ? nhwc_larger(word[1], 0u) : word[1];
         }
-        bool there = column < TILE::OUTPUTS && (unsigned)(part.column + column) < (unsigned)job.columns;
-        over |=
-            there && ((row_there[0] && nhwc_any_over(wrong[0])) || (row_there[1] && nhwc_any_over(wrong[1])));
+        over |= stem_is_output<TILE>(job, part, column) &&
+                ((row_there[0] && nhwc_any_over(wrong[0])) || (row_there[1] && nhwc_any_over(wrong[1])));
+    }
+    nhwc_tell(job.overflow, over, part.n);
+}
+
+/* The second row of the pair before a band: all that pooling wants of it. */
+template <typename TILE, int NT>
+static __device__ __forceinline__ void stem_keep(const struct stem_job &job, const stem_part &part,
+                                                 float (&sum)[1][NT][4], uint32_t (&before)[2][NT])
+{
+    int first = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4;
+    int y = stem_part::row_of<true>(job, part.first) + 1;
+    bool over = false, row_there = (unsigned)y < (unsigned)job.rows;
+    if (job.act.kind != CONVOY_UNARY_RELU)
+        nhwc_activate_all(job.act, sum[0]);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        uint32_t wrong = 0;
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            uint32_t word = convoy_half2(sum[0][j][half * 2], sum[0][j][half * 2 + 1]);
+            nhwc_collect_over(word, &wrong);
+            before[half][j] = row_there ? word : STEM_LEAST;
+        }
+        over |= stem_is_output<TILE>(job, part, first + half * 8) && row_there && nhwc_any_over(wrong);
     }
     nhwc_tell(job.overflow, over, part.n);
 }
@@ -200,7 +239,7 @@ static __global__ void __launch_bounds__(STEM_THREADS, stem_tile<R, STEPS, STRID
     char *ring = shared + tile::RING, *results = shared + tile::RESULTS;
     int warpgroup = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
     convoy_let_next_begin();
-    stem_weights<tile>(job, shared);
+    stem_ask_weights<tile>(job, shared);
     convoy_wait_for_previous();
     int parts = job.n * job.bands * job.segments;
     for (int number = (int)blockIdx.x; number < parts; number += (int)gridDim.x) {
@@ -209,27 +248,37 @@ static __global__ void __launch_bounds__(STEM_THREADS, stem_tile<R, STEPS, STRID
             stem_pixels<tile> pixels[tile::NEEDED];
 #pragma unroll
             for (int group = 0; group < tile::NEEDED; group++)
-                pixels[group].ask(job, part, group);
+                pixels[group].ask(job, part, group, true);
 #pragma unroll
             for (int group = 0; group < tile::NEEDED; group++)
                 pixels[group].put(job, part, group, ring);
         }
+        if (number == (int)blockIdx.x)
+            stem_put_bias<tile>(job, shared);
         uint32_t before[2][NT];
-#pragma unroll
-        for (int i = 0; i < 2 * NT; i++)
-            before[i / NT][i % NT] = STEM_LEAST;
-        for (int pair = part.first; pair < part.end; pair++) {
+        if constexpr (POOL) {
+            stem_pixels<tile> pixels;
+            float sum[1][NT][4] = {};
+            __syncthreads();
+            pixels.ask(job, part, tile::NEEDED, true);
+            stem_multiply<R, STEPS, STRIDE, tile>(shared, 0, warpgroup, sum);
+            convoy_wgmma_wait<0>();
+            stem_keep<tile>(job, part, sum, before);
+            pixels.put(job, part, tile::NEEDED, ring);
+        }
+        for (int pair = part.first + (POOL ? 1 : 0); pair < part.end; pair++) {
             int next = pair - part.first + tile::NEEDED;
             stem_pixels<tile> pixels;
             float sum[2][NT][4] = {};
             __syncthreads(); /* the rows and the results of the pair before are there; those before it were
                                 read */
-            pixels.ask(job, part, next);
+            pixels.ask(job, part, next, pair + 1 < part.end);
             stem_multiply<R, STEPS, STRIDE, tile>(shared, pair - part.first, warpgroup, sum);
             stem_store<tile, POOL>(job, part, pair - 1, results);
             convoy_wgmma_wait<0>();
             stem_finish<tile, POOL>(job, part, pair, sum, before, results);
-            pixels.put(job, part, next, ring);
+            if (pair + 1 < part.end)
+                pixels.put(job, part, next, ring);
         }
         __syncthreads();
         stem_store<tile, POOL>(job, part, part.end - 1, results);
@@ -310,7 +359,7 @@ static void pack(const struct convoy_conv_shape *s, const float *weights, float 
  * rows and what a band costs besides. */
 static int bands_for(int64_t parts, int64_t slots, int pairs, bool pool)
 {
-    const double beside = pool ? 2.5 : 1.5; /* in pairs of rows; pooling needs another pair */
+    const double beside = pool ? 2.0 : 1.5; /* in pairs of rows; pooling needs another row */
     double least = 0;
     int best = 1;
     for (int bands = 1; bands <= pairs; bands++) {

@@ -115,11 +115,13 @@ template <typename TILE> struct stem_pixels {
         }
     }
 
-    __device__ __forceinline__ void ask(const struct stem_job &job, const stem_part &part, int group)
+    /* wanted: else nothing is read, without a branch, over which the compiler keeps no products in flight. */
+    __device__ __forceinline__ void ask(const struct stem_job &job, const stem_part &part, int group,
+                                        bool wanted)
     {
         const char *image =
             static_cast<const char *>(job.images.data) + (int64_t)part.n * job.images.image_bytes;
-        int top = part.top + group * TILE::GROUP, x = part.left + column();
+        int top = wanted ? part.top + group * TILE::GROUP : job.h, x = part.left + column();
         if (job.images.u8)
             ask_for(job, reinterpret_cast<const unsigned char *>(image), top, x, job.c, 1);
         else
