@@ -67,7 +67,7 @@ static float estimate(const struct convoy_conv_shape *s)
 {
     int m = GROUPS * ROWS * NHWC_PIECE, n = NT * 8;
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, chunks_of(s, n, DEPTH),
+    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, 1, chunks_of(s, n, DEPTH),
                                       nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n), nhwc_end_cycles(m, n));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
@@ -76,9 +76,9 @@ template <int NT, int SPLITS> static float estimate_split(const struct convoy_co
 {
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), NHWC_PIECE) * convoy_div_up(nhwc_columns_of(s), NT * 8);
     double chunks = (double)convoy_div_up(chunks_of(s, NT * 8, SPLIT_DEPTH), SPLITS);
-    double cycles =
-        nhwc_tiles_cycles(tiles * SPLITS, 2, chunks, nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8),
-                          NHWC_SPLIT_END + (SPLITS > 1 ? NHWC_JOIN_CYCLES * SPLITS : 0));
+    double cycles = nhwc_tiles_cycles(tiles * SPLITS, 2, SPLITS, chunks,
+                                      nhwc_chunk_cycles(1, NT * 8, SPLIT_DEPTH, NT * 8),
+                                      NHWC_SPLIT_END + (SPLITS > 1 ? NHWC_JOIN_CYCLES * SPLITS : 0));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 

@@ -71,7 +71,8 @@ template <int GROUPS, int ROWS, int NT, int BLOCKS> static float estimate(const 
     int m = GROUPS * ROWS * NHWC_PIECE, n = NT * 8;
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
     double chunk = nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n) + input_cycles(s) * GROUPS * ROWS / BLOCKS;
-    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, nhwc_chunks_of(s, DEPTH), chunk, nhwc_end_cycles(m, n));
+    double cycles =
+        nhwc_tiles_cycles(tiles, BLOCKS, 1, nhwc_chunks_of(s, DEPTH), chunk, nhwc_end_cycles(m, n));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
 
@@ -80,7 +81,7 @@ template <int NT, int SPLITS> static float estimate_split(const struct convoy_co
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), NHWC_PIECE) * convoy_div_up(nhwc_columns_of(s), NT * 8);
     double chunks = (double)convoy_div_up(nhwc_chunks_of(s, DEPTH), SPLITS);
     double chunk = nhwc_chunk_cycles(1, NT * 8, DEPTH, NT * 8) + input_cycles(s) / 2;
-    double cycles = nhwc_tiles_cycles(tiles * SPLITS, 2, chunks, chunk,
+    double cycles = nhwc_tiles_cycles(tiles * SPLITS, 2, SPLITS, chunks, chunk,
                                       NHWC_SPLIT_END + (SPLITS > 1 ? NHWC_JOIN_CYCLES * SPLITS : 0));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }

@@ -96,7 +96,7 @@ static float estimate_maps(const struct convoy_conv_shape *s)
                  (SPLIT > 1 ? NHWC_JOIN_CYCLES * SPLIT : 0) + (SHARE > 1 ? SHARE_CYCLES * SHARE : 0);
     /* Sharing makes what blocks ask for less, but not what they get. */
     double cycles = nhwc_tiles_cycles(
-        blocks, tile::BLOCKS, chunks,
+        blocks, tile::BLOCKS, SHARE * SPLIT, chunks,
         nhwc_chunk_cycles(GROUPS * ROWS, tile::OUTPUTS, NHWC_MAPS_DEPTH, tile::OUTPUTS), end);
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }

@@ -45,7 +45,7 @@ static float estimate(const struct convoy_conv_shape *s)
 {
     int m = GROUPS * ROWS * NHWC_PIECE, n = NT * 8;
     int64_t tiles = convoy_div_up(nhwc_outputs_of(s), m) * convoy_div_up(nhwc_columns_of(s), n);
-    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, nhwc_chunks_of(s, DEPTH),
+    double cycles = nhwc_tiles_cycles(tiles, BLOCKS, 1, nhwc_chunks_of(s, DEPTH),
                                       nhwc_chunk_cycles(GROUPS * ROWS, n, DEPTH, n), nhwc_end_cycles(m, n));
     return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
 }
