@@ -5,7 +5,8 @@
  * each with a bias or without; the middle one is padded by side / 2. Either a bottleneck of a residual
  * network: side 3, stride 1, as many channels inside as outside, x added. Or an inverted residual
  * (MobileNetV2): the middle layer is depthwise, and x is added or not. Or its first two layers alone, where
- * others come before the last one (EfficientNet). What lies between the layers is rounded to fp16 and never
+ * others come before the last one (EfficientNet); or its last two, a separable convolution (MobileNetV1, and
+ * the first block of many others). What lies between the layers is rounded to fp16 and never
  * in device memory. The conventions are those of kernels.h and nhwc.h. */
 #ifndef CONVOY_KERNELS_BOTTLENECK_H
 #define CONVOY_KERNELS_BOTTLENECK_H
@@ -23,6 +24,7 @@ struct convoy_bottleneck_shape {
     int n, h, w;
     int c, mid;                  /* channels of x, and of y unless depthwise; of what lies between */
     bool depthwise, residual;    /* an inverted residual; which adds x */
+    bool separable;              /* of one: it begins with the depthwise layer, and mid is c */
     int k, side, stride, oh, ow; /* of one: channels of y, 0: it ends behind the depthwise layer, with mid;
                                     of the depthwise layer; size of y */
     int64_t x_pixel, y_pixel;    /* numbers from pixel to pixel */
@@ -30,8 +32,12 @@ struct convoy_bottleneck_shape {
     struct convoy_unary act[CONVOY_BOTTLENECK_LAYERS]; /* of CONVOY_UNARY_NHWC_KINDS */
 };
 
-/* How many layers a shape has. */
-static inline int convoy_bottleneck_layers(const struct convoy_bottleneck_shape *shape)
+/* Which layers a shape has: from the first one to before the end. */
+static inline int convoy_bottleneck_first(const struct convoy_bottleneck_shape *shape)
+{
+    return shape->separable ? 1 : 0;
+}
+static inline int convoy_bottleneck_end(const struct convoy_bottleneck_shape *shape)
 {
     return shape->depthwise && shape->k == 0 ? CONVOY_BOTTLENECK_LAYERS - 1 : CONVOY_BOTTLENECK_LAYERS;
 }
@@ -56,8 +62,9 @@ struct convoy_bottleneck_kernel {
     float (*estimate_us)(const struct convoy_bottleneck_shape *shape);
     /* Depends on the channels and `side` alone. */
     size_t (*packed_bytes)(const struct convoy_bottleneck_shape *shape);
-    /* From weights of mid x c, mid x mid x 3 x 3 and c x mid; or mid x c, mid x side x side and k x mid. All
-     * in host memory. What is written depends on these, the channels, `side` and `stride` alone. */
+    /* From weights of mid x c, mid x mid x 3 x 3 and c x mid; or mid x c, mid x side x side and k x mid, of
+     * those layers that there are. All in host memory. What is written depends on these, the channels, `side`
+     * and `stride` alone. */
     void (*pack)(const struct convoy_bottleneck_shape *shape,
                  const float *const weights[CONVOY_BOTTLENECK_LAYERS], void *packed);
     /* Patches of an image whose sums it can write; 0: none. */

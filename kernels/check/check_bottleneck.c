@@ -63,7 +63,7 @@ static void make(struct convoy_check *check, struct problem *problem, bool depth
     struct convoy_bottleneck_shape *s = &problem->shape;
     check_bottleneck_shape(check, s, depthwise);
     problem->x = halves(check, pixels_of(s) * s->c, 2);
-    for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++) {
+    for (int layer = convoy_bottleneck_first(s); layer < convoy_bottleneck_end(s); layer++) {
         problem->weights[layer] = halves(check, weights_of(s, layer), 2 / sqrt(sums_of(s, layer)));
         /* What a row without an output makes of the others is not to be told. */
         for (int64_t i = 0; layer == 1 && is_pixel(s) && i < weights_of(s, layer); i++)
@@ -128,7 +128,7 @@ static double *reference(const struct problem *problem)
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
     int64_t pixels = (int64_t)s->h * s->w, outputs = (int64_t)s->oh * s->ow;
-    int layers = convoy_bottleneck_layers(s), maps = check_maps_of(s);
+    int first = convoy_bottleneck_first(s), end = convoy_bottleneck_end(s), maps = check_maps_of(s);
     double *want = convoy_check_memory(s->n * outputs * maps, sizeof *want);
     double *inside[2] = {convoy_check_memory(pixels * s->mid, sizeof(double)),
                          convoy_check_memory(outputs * s->mid, sizeof(double))};
@@ -137,13 +137,13 @@ static double *reference(const struct problem *problem)
         double *y = want + n * outputs * maps;
         for (int64_t i = 0; i < pixels * s->c; i++)
             x[i] = (double)problem->x[n * pixels * s->c + i];
-        for (int layer = 0; layer < layers; layer++) {
-            double *to = layer + 1 < layers ? inside[layer] : y;
-            reference_layer(problem, layer, layer == 0 ? x : inside[layer - 1], to);
+        for (int layer = first; layer < end; layer++) {
+            double *to = layer + 1 < end ? inside[layer] : y;
+            reference_layer(problem, layer, layer == first ? x : inside[layer - 1], to);
             for (int64_t i = 0; i < (layer == 0 ? pixels : outputs) * check_outputs_of(s, layer); i++) {
                 double sum = layer == 2 && s->residual ? to[i] + x[i] : to[i];
                 to[i] = convoy_check_apply_unary(s->act[layer], sum);
-                if (layer + 1 < layers)
+                if (layer + 1 < end)
                     to[i] = convoy_check_round(to[i], CONVOY_COMPUTE_FP16);
             }
         }
@@ -159,7 +159,7 @@ static double *reference(const struct problem *problem)
 static bool has_few_products(const struct convoy_bottleneck_shape *s)
 {
     int64_t all = 0;
-    for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++)
+    for (int layer = convoy_bottleneck_first(s); layer < convoy_bottleneck_end(s); layer++)
         all += weights_of(s, layer);
     return all * pixels_of(s) <= FEW;
 }
@@ -197,7 +197,7 @@ static bool marks_layers(struct problem *problem, const struct convoy_bottleneck
     const float large = 70000;
     bool full = is_pixel(s) && !s->depthwise && s->mid == 64 && s->c % 256 == 0;
     bool right = true;
-    for (int layer = 0; layer < convoy_bottleneck_layers(s) && s->n == 1; layer++) {
+    for (int layer = convoy_bottleneck_first(s); layer < convoy_bottleneck_end(s) && s->n == 1; layer++) {
         uint32_t mark = 0;
         if (!s->bias[layer])
             continue;
@@ -250,8 +250,8 @@ static void fail(struct convoy_check *check, const struct problem *problem, cons
 {
     const struct convoy_bottleneck_shape *s = &problem->shape;
     check->failures++;
-    fprintf(stderr, "FAILED: %s n %d %dx%d c %d mid %d k %d %dx%d/%d: %s\n", kernel, s->n, s->h, s->w, s->c,
-            s->mid, s->k, s->side, s->side, s->stride, what);
+    fprintf(stderr, "FAILED: %s n %d %dx%d c %d mid %d k %d %dx%d/%d%s: %s\n", kernel, s->n, s->h, s->w, s->c,
+            s->mid, s->k, s->side, s->side, s->stride, s->separable ? " separable" : "", what);
 }
 
 /* Do the sums of an image's patches make up that of its outputs, for each channel? y: the outputs, n x pixels

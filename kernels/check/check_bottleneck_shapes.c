@@ -12,7 +12,8 @@ static const struct {
                {1, 8, 28, 512, 128}};
 #define WRITTEN ((int)(sizeof written / sizeof written[0]))
 
-/* Inverted residuals; k 0: their first two layers. Some are mobilenet_v2's, of fewer pixels. */
+/* Inverted residuals; k 0: their first two layers; mid 0: their last two. Some are mobilenet_v2's, of fewer
+ * pixels. */
 static const struct {
     int n, h, w, c, mid, k, side, stride;
 } inverted[CHECK_INVERTED] = {
@@ -21,7 +22,10 @@ static const struct {
     {1, 16, 17, 130, 8, 104, 3, 1}, {1, 8, 24, 24, 144, 32, 3, 2},  {1, 14, 14, 96, 576, 160, 3, 2},
     {1, 7, 7, 160, 960, 160, 3, 1}, {2, 14, 15, 80, 200, 0, 5, 1},  {1, 10, 17, 24, 72, 0, 3, 2},
     {1, 1, 1, 16, 64, 0, 3, 1},     {1, 5, 9, 384, 64, 8, 3, 1},    {1, 8, 8, 24, 200, 0, 3, 1},
-    {1, 14, 13, 40, 264, 48, 5, 2}, {1, 7, 6, 96, 576, 96, 3, 1},   {1, 5, 7, 160, 328, 160, 5, 1}};
+    {1, 14, 13, 40, 264, 48, 5, 2}, {1, 7, 6, 96, 576, 96, 3, 1},   {1, 5, 7, 160, 328, 160, 5, 1},
+    {1, 16, 17, 32, 0, 16, 3, 1},   {2, 9, 24, 16, 0, 16, 3, 1},    {1, 8, 8, 64, 0, 128, 3, 1},
+    {1, 14, 15, 40, 0, 40, 5, 1},   {2, 17, 9, 72, 0, 104, 3, 2},   {1, 16, 7, 8, 0, 24, 5, 2},
+    {1, 1, 1, 136, 0, 136, 3, 1},   {3, 7, 6, 160, 0, 160, 3, 1}};
 
 static const int sides[] = {1, 3, 7, 8, 9, 12, 13, 14, 15, 16, 17};
 static const int channels[] = {8, 12, 16, 40, 64, 65, 72, 128, 136};
@@ -70,7 +74,13 @@ static void any_inverted(struct convoy_check *check, struct convoy_bottleneck_sh
                                               .k = inverted[number].k,
                                               .side = inverted[number].side,
                                               .stride = inverted[number].stride};
+    else if (s->k > 0 && convoy_check_between(check, 0, 2) == 0)
+        s->mid = 0;
     s->depthwise = true;
+    if (s->mid == 0) {
+        s->separable = true;
+        s->mid = s->c = (s->c + 7) / 8 * 8;
+    }
     s->residual =
         s->stride == 1 && s->k == s->c && (number < CHECK_INVERTED || convoy_check_between(check, 0, 1));
     s->oh = (s->h - 1) / s->stride + 1;
@@ -112,7 +122,7 @@ void check_bottleneck_shape(struct convoy_check *check, struct convoy_bottleneck
     }
     /* Errors are told from the largest result: narrow bounds would leave less of that than of the errors that
      * the layers inside make. */
-    struct convoy_unary *last = &s->act[convoy_bottleneck_layers(s) - 1];
+    struct convoy_unary *last = &s->act[convoy_bottleneck_end(s) - 1];
     if (last->kind == CONVOY_UNARY_CLIP)
         *last = (struct convoy_unary){.kind = CONVOY_UNARY_CLIP, .beta = 6};
 }

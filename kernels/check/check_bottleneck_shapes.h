@@ -5,7 +5,7 @@
 #include "kernels/bottleneck.h"
 #include "kernels/check/check_operators.h"
 
-#define CHECK_INVERTED         18 /* inverted residuals that are written, for the first cases */
+#define CHECK_INVERTED         26 /* inverted residuals that are written, for the first cases */
 #define CHECK_BOTTLENECK_CASES 2  /* that a bottleneck counts for: it is computed several times */
 
 /* Of a layer's results. */
@@ -17,7 +17,7 @@ static inline int check_outputs_of(const struct convoy_bottleneck_shape *s, int 
 /* Of y. */
 static inline int check_maps_of(const struct convoy_bottleneck_shape *s)
 {
-    return check_outputs_of(s, convoy_bottleneck_layers(s) - 1);
+    return check_outputs_of(s, convoy_bottleneck_end(s) - 1);
 }
 
 /* The shape of case check->cases: a written one, then any. */

@@ -12,8 +12,9 @@
 #define MOST_RUNS 100
 #define WARM_UP   3
 
-/* resnet50's, mobilenet_v2's but for those of other numbers alone, and two of efficientnet_b0's, which end
- * behind the depthwise layer (k 0). */
+/* resnet50's, mobilenet_v2's but for those of other numbers alone, two of efficientnet_b0's, which end behind
+ * the depthwise layer (k 0), and the first ones of mobilenet_v2 and mobilenet_v3_large, which begin with it
+ * (mid 0). */
 static const struct size {
     int side, c, mid, k, filter, stride;
     bool depthwise, residual;
@@ -24,7 +25,8 @@ static const struct size {
              {28, 32, 192, 64, 3, 2, true, false},     {14, 64, 384, 64, 3, 1, true, true},
              {14, 96, 576, 96, 3, 1, true, true},      {14, 96, 576, 160, 3, 2, true, false},
              {7, 160, 960, 160, 3, 1, true, true},     {7, 160, 960, 320, 3, 1, true, false},
-             {56, 24, 144, 0, 5, 2, true, false},      {14, 112, 672, 0, 5, 1, true, false}};
+             {56, 24, 144, 0, 5, 2, true, false},      {14, 112, 672, 0, 5, 1, true, false},
+             {112, 32, 0, 16, 3, 1, true, false},      {112, 16, 0, 16, 3, 1, true, true}};
 
 /* Device memory of one shape: x and what is made of it, weights for each of a chain. */
 struct memory {
@@ -103,7 +105,8 @@ struct layers {
     struct memory memory;
     struct convoy_conv_shape shapes[LAYERS];
     const struct convoy_conv_kernel *kernels[LAYERS];
-    int count, first, last; /* of all; of those that are launched */
+    int begin, end;  /* of those that there are */
+    int first, last; /* of those that are launched */
 };
 
 static cudaError_t launch_layers(const void *context, int which, cudaStream_t stream)
@@ -113,12 +116,13 @@ static cudaError_t launch_layers(const void *context, int which, cudaStream_t st
     cudaError_t launched = cudaSuccess;
     for (int i = layers->first; i <= layers->last && launched == cudaSuccess; i++) {
         const struct convoy_conv_operands operands = {
-            .x.data = i == 0 ? memory->x : memory->inside[i - 1],
+
+            .x.data = i == layers->begin ? memory->x : memory->inside[i - 1],
             .weights =
                 (const void *)((const char *)memory->weights[i] + (size_t)which * memory->weight_bytes[i]),
             .bias = memory->bias,
             .residual = layers->shapes[i].residual ? memory->x : NULL,
-            .y = i + 1 < layers->count ? memory->inside[i] : memory->y};
+            .y = i + 1 < layers->end ? memory->inside[i] : memory->y};
         launched = layers->kernels[i]->launch(&layers->shapes[i], &operands, stream);
     }
     return launched;
@@ -162,7 +166,7 @@ static float time_layers(struct layers *layers, int runs)
     int count;
     const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
     const struct chain chain = {launch_layers, layers};
-    for (int layer = 0; layer < layers->count; layer++) {
+    for (int layer = layers->begin; layer < layers->end; layer++) {
         const struct convoy_conv_kernel *best = NULL;
         float least = 0;
         float estimate = 0;
@@ -185,8 +189,8 @@ static float time_layers(struct layers *layers, int runs)
         layers->kernels[layer] = best;
         printf("  %-24s %8.2f us, least estimate %.2f\n", best->name, (double)least, (double)estimate);
     }
-    layers->first = 0;
-    layers->last = layers->count - 1;
+    layers->first = layers->begin;
+    layers->last = layers->end - 1;
     return time_chain(&chain, runs);
 }
 
@@ -221,12 +225,14 @@ static bool is_asked(const struct convoy_bottleneck_kernel *kernel, const char *
 /* False: no kernel that is asked for takes it. */
 static bool time_size(const struct size *size, int n, int runs, const char *name)
 {
+    int mid = size->mid > 0 ? size->mid : size->c;
     struct convoy_bottleneck_shape shape = {.n = n,
                                             .h = size->side,
                                             .w = size->side,
                                             .c = size->c,
-                                            .mid = size->mid,
+                                            .mid = mid,
                                             .depthwise = size->depthwise,
+                                            .separable = size->mid == 0,
                                             .residual = size->residual,
                                             .k = size->k,
                                             .side = size->filter,
@@ -234,7 +240,7 @@ static bool time_size(const struct size *size, int n, int runs, const char *name
                                             .oh = (size->side - 1) / size->stride + 1,
                                             .ow = (size->side - 1) / size->stride + 1,
                                             .x_pixel = size->c,
-                                            .y_pixel = size->k > 0 ? size->k : size->mid};
+                                            .y_pixel = size->k > 0 ? size->k : mid};
     for (int layer = 0; layer < LAYERS; layer++) {
         shape.bias[layer] = true;
         shape.act[layer].kind = layer == 2 && shape.depthwise ? CONVOY_UNARY_NONE : CONVOY_UNARY_RELU;
@@ -246,15 +252,15 @@ static bool time_size(const struct size *size, int n, int runs, const char *name
         any = any || is_asked(kernels[i], name, &shape);
     if (name != NULL && !any)
         return false;
-    struct layers layers = {.count = convoy_bottleneck_layers(&shape)};
+    struct layers layers = {.begin = convoy_bottleneck_first(&shape), .end = convoy_bottleneck_end(&shape)};
     size_t pixels = (size_t)n * (size_t)size->side * (size_t)size->side;
-    size_t taps = (size_t)size->filter * (size_t)size->filter * (size->depthwise ? 1 : (size_t)size->mid);
-    size_t most = 4 * (size_t)size->mid * ((size_t)size->c + (size_t)size->k + taps) / 3 + (1 << 16);
-    int widest = size->mid > size->c ? size->mid : size->c;
+    size_t taps = (size_t)size->filter * (size_t)size->filter * (size->depthwise ? 1 : (size_t)mid);
+    size_t most = 4 * (size_t)mid * ((size_t)size->c + (size_t)size->k + taps) / 3 + (1 << 16);
+    int widest = mid > size->c ? mid : size->c;
     struct memory memory = {.x = halves(pixels * (size_t)size->c * 2),
                             .y = halves(pixels * (size_t)widest * 2)};
     for (int i = 0; i < 2 && name == NULL; i++)
-        memory.inside[i] = halves(pixels * (size_t)size->mid * 2);
+        memory.inside[i] = halves(pixels * (size_t)mid * 2);
     float *zeros = convoy_check_memory(widest, sizeof *zeros);
     memory.bias = convoy_check_device_copy(zeros, (size_t)widest * sizeof *zeros);
     free(zeros);
@@ -262,15 +268,15 @@ static bool time_size(const struct size *size, int n, int runs, const char *name
         memory.weight_bytes[i] = (most * 2 + 1023) / 1024 * 1024; /* of all layers, filled up */
         memory.weights[i] = halves(CHAIN * memory.weight_bytes[i]);
     }
-    printf("%d images of %d x %d x %d, %d inside", n, size->c, size->side, size->side, size->mid);
+    printf("%d images of %d x %d x %d, %d inside", n, size->c, size->side, size->side, mid);
     if (size->depthwise)
         printf(", depthwise %d x %d/%d, %d maps", size->filter, size->filter, size->stride, size->k);
     printf("\n");
     layers.memory = memory;
-    for (int layer = 0; layer < layers.count; layer++)
+    for (int layer = layers.begin; layer < layers.end; layer++)
         layers.shapes[layer] = shape_of(&shape, layer);
     if (name == NULL)
-        printf("  %-24s %8.2f us\n", layers.count == 2 ? "both" : "all three",
+        printf("  %-24s %8.2f us\n", layers.end - layers.begin == 2 ? "both" : "all three",
                (double)time_layers(&layers, runs));
     for (int i = 0; i < count; i++) {
         struct whole whole = {memory, shape, kernels[i]};

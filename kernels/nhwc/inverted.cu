@@ -22,13 +22,16 @@
  * Pixels that two patches read are computed twice: 100 for 64 outputs of 3 x 3, 289 for stride 2, which have
  * four times as many pixels behind them.
  *
+ * Without a first layer (a separable convolution) a chunk of x goes to the middle as it is. Predicted for 256
+ * images of 32 x 112 x 112 to 16 maps 150 us, on an H200 it takes 293 (instructions bound it), the two layers
+ * 315; for one image 4.5.
+ *
  * Where others come before the last layer (EfficientNet), the depthwise layer's results are stored instead,
  * and their sums over a patch where squeeze and excitation wants them.
  *
  * Patches of few images are fewer than multiprocessors. Then several blocks divide the chunks of a patch, and
  * in a cluster send their sums of the last layer to each other; each finishes some of the outputs. Predicted
- * for one image of 96 x 14 x 14 with 576 channels inside: 8.5 us in place of 21. On an H200 80 x 14 x 14 with
- * 184 inside takes 8 (the 96 were not measured). */
+ * for one image of 96 x 14 x 14 with 576 channels inside: 8.5 us in place of 21; on an H200 it takes 10.3. */
 #include "kernels/nhwc/inverted_parts.cuh"
 #include "kernels/nhwc/inverted_sums.cuh"
 
@@ -98,10 +101,10 @@ static __device__ __forceinline__ bool inv_find(const struct inv_job &job, const
                                                 int round, int group, struct inv_place *place)
 {
     unsigned tile = (round * part.blocks + part.block) * (unsigned)job.groups + (unsigned)group;
-    unsigned line = tile / (unsigned)job.across, n = line / (unsigned)job.down;
-    place->n = (int)n;
-    place->x = (int)(tile - line * (unsigned)job.across) * job.side;
-    place->y = (int)(line - n * (unsigned)job.down) * job.side;
+    int line = tensor_divide((int)tile, job.by_across), n = tensor_divide(line, job.by_down);
+    place->n = n;
+    place->x = ((int)tile - line * job.across) * job.side;
+    place->y = (line - n * job.down) * job.side;
     place->top = place->y * STRIDE - TILE::PAD;
     place->left = place->x * STRIDE - TILE::PAD;
     place->down = job.inside && place->top < 0 ? -place->top : 0;
@@ -211,25 +214,33 @@ static __global__ void __launch_bounds__(inv_tile<SIDE, STRIDE, NT>::GROUPS *CON
             inv_clear<tile>(job, place, middle);
             inv_make_table<tile>(job, place.down, place.right, table);
         }
-        unsigned inside = inv_find_inside(job, place);
+        unsigned inside = job.separable ? 0 : inv_find_inside(job, place); /* of x the copy engine knows it */
         for (int chunk = 0, chunks = convoy_uniform(part.chunks); chunk < chunks; chunk++) {
             const char *weights = shared + job.ring + turn.slot * job.stage_bytes;
-            const char *project = weights + job.x_panels * INV_CHANNELS * job.x_row;
+            const char *project = weights + job.expand_bytes;
             const float *bias = biases + (part.begin + chunk) * INV_CHANNELS;
             const inv_bias<INV_CHANNELS / 8> first_bias(bias);
             convoy_barrier_wait(barriers.full + turn.slot, stays ? 0 : turn.phase);
-            for (int piece = 0, pieces = convoy_uniform(job.pieces); piece < pieces; piece++)
-                inv_expand(job, x, weights, first_bias, middle, table, inside, place.n, piece);
+            if (NT > 0 && job.separable)
+                inv_take<tile>(job, place, x + (part.begin + chunk) * job.x_panel * 16, middle);
+            else
+                for (int piece = 0, pieces = convoy_uniform(job.pieces); piece < pieces; piece++)
+                    inv_expand(job, x, weights, first_bias, middle, table, inside, place.n, piece);
             nhwc_group_sync(group);
-            uint32_t words[INV_CHANNELS / 16][4];
+            uint32_t words[INV_CHANNELS / 16][4] = {};
+            bool both = (part.begin + chunk) * INV_CHANNELS + INV_CHANNELS / 2 < job.mid;
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                inv_depthwise<tile, SIDE, STRIDE>(job, middle, project + tile::PROJECT_BYTES,
-                                                  bias + job.chunks * INV_CHANNELS, diagonal, half,
-                                                  reinterpret_cast<uint32_t(&)[2][4]>(words[half * 2]));
+                if (half == 0 || both)
+                    inv_depthwise<tile, SIDE, STRIDE>(job, middle, project + tile::PROJECT_BYTES,
+                                                      bias + job.chunks * INV_CHANNELS, diagonal, half,
+                                                      reinterpret_cast<uint32_t(&)[2][4]>(words[half * 2]));
             if constexpr (NT > 0) {
                 nhwc_group_sync(group); /* the middle's place is free */
-                inv_project<NT>(words, project, sum);
+                if (both)
+                    inv_project<INV_CHANNELS / 16>(words, project, sum);
+                else
+                    inv_project<INV_CHANNELS / 32>(words, project, sum);
                 inv_look(job, place, words);
             } else {
                 inv_look(job, place, words);
@@ -344,13 +355,13 @@ static cudaError_t inv_launch(const struct convoy_bottleneck_shape *s,
 static bool inv_takes(const struct convoy_bottleneck_shape *s)
 {
     struct inv_job job = {};
-    for (int layer = 0; layer < convoy_bottleneck_layers(s); layer++)
+    for (int layer = convoy_bottleneck_first(s); layer < convoy_bottleneck_end(s); layer++)
         if (!inv_acts(s->act[layer], &job.act[layer]))
             return false;
     return s->depthwise && s->n > 0 && (s->side == 3 || s->side == 5) && (s->stride == 1 || s->stride == 2) &&
-           s->k <= INV_MAPS && s->k % 8 == 0 && s->mid % 8 == 0 && s->x_pixel % 8 == 0 &&
-           s->y_pixel % 8 == 0 && s->oh == (s->h - 1) / s->stride + 1 &&
-           s->ow == (s->w - 1) / s->stride + 1 && s->c <= INV_INPUTS &&
+           (!s->separable || (s->k > 0 && s->c == s->mid)) && s->k <= INV_MAPS && s->k % 8 == 0 &&
+           s->mid % 8 == 0 && s->x_pixel % 8 == 0 && s->y_pixel % 8 == 0 &&
+           s->oh == (s->h - 1) / s->stride + 1 && s->ow == (s->w - 1) / s->stride + 1 && s->c <= INV_INPUTS &&
            (int64_t)s->n * convoy_div_up(s->oh, INV_SIDE - 1) * convoy_div_up(s->ow, INV_SIDE - 1) <=
                INT32_MAX / 64 &&
            convoy_has_wgmma() && INV_CALL(inv_describe, s, s, &job);
@@ -370,11 +381,9 @@ template <int SIDE, int STRIDE, int NT> static int inv_maps(void)
 
 /* Fitted to the eleven shapes of convoy-kernels --bottlenecks with 1, 8 and 256 images on an H100: a start,
  * and for 64 channels of a patch what they take by themselves and what they add where other warpgroups of the
- * block have theirs. */
+ * block have theirs. Without a first layer fitted to 32 x 112 x 112 on an H200. */
 #define INV_START_CYCLES 5000.0
 #define INV_JOIN_CYCLES  2000.0 /* of blocks that add their sums: made up */
-#define INV_ALONE        (1400.0 + 650.0 * pieces + 100.0 * pairs + 60.0 * job.steps + 20.0 * tiles)
-#define INV_MORE         (250.0 + 270.0 * pieces + 30.0 * pairs + 15.0 * job.steps + 10.0 * tiles)
 
 static float inv_estimate(const struct convoy_bottleneck_shape *s)
 {
@@ -382,14 +391,14 @@ static float inv_estimate(const struct convoy_bottleneck_shape *s)
     (void)INV_CALL(inv_describe, s, s, &job);
     double pieces = job.pieces, pairs = s->side * s->side / 2 + 1, tiles = INV_CALL(inv_maps, s) / 8;
     double rounds = (double)convoy_div_up(job.tiles, (int64_t)NHWC_SMS * job.groups);
-    double chunk = INV_ALONE + (job.groups - 1) * INV_MORE;
+    double alone = 100.0 * pairs + 20.0 * tiles, more = 250.0 + 30.0 * pairs + 10.0 * tiles;
+    alone += s->separable ? 1100.0 : 1400.0 + 650.0 * pieces + 60.0 * job.steps;
+    more += s->separable ? 390.0 * pieces : 270.0 * pieces + 15.0 * job.steps;
+    double chunk = alone + (job.groups - 1) * more;
     double join = s->k > 0 && job.parts > 1 ? INV_JOIN_CYCLES : 0;
     double chunks = (double)convoy_div_up(job.chunks, job.parts);
     return (float)((INV_START_CYCLES + join + rounds * chunks * chunk) / NHWC_CYCLES_PER_US);
 }
-
-#undef INV_ALONE
-#undef INV_MORE
 
 /* ---- Weights ---- */
 
@@ -437,7 +446,8 @@ static void inv_pack(const struct convoy_bottleneck_shape *s,
     for (int chunk = 0; chunk < job.chunks; chunk++) {
         convoy_fp16 *to = static_cast<convoy_fp16 *>(packed) + (int64_t)chunk * job.stage_bytes / 2;
         int first = chunk * INV_CHANNELS;
-        for (int panel = 0; panel < job.x_panels; panel++, to += INV_CHANNELS * job.x_channels)
+        for (int panel = 0; panel < job.x_panels && !s->separable;
+             panel++, to += INV_CHANNELS * job.x_channels)
             inv_pack_panel(s, weights[0], first, panel * job.x_channels, &job, to);
         if (maps > 0)
             neck_pack_chunk(weights[2], 1, 0, s->k, s->mid, 0, first, maps, to);

@@ -3,6 +3,7 @@
 #ifndef CONVOY_KERNELS_NHWC_INVERTED_JOB_CUH
 #define CONVOY_KERNELS_NHWC_INVERTED_JOB_CUH
 
+#include "kernels/device/divider.cuh"
 #include "kernels/nhwc/bottleneck_job.cuh"
 
 #define INV_SIDE      8  /* outputs of a patch's side */
@@ -62,7 +63,8 @@ struct inv_job {
     const char *weights;
     const float *bias[CONVOY_BOTTLENECK_LAYERS];
     int h, w, oh, ow, mid, k;
-    int side, down, across, tiles;   /* outputs of a patch's side; patches of an image, of all */
+    int side, down, across, tiles; /* outputs of a patch's side; patches of an image, of all */
+    struct tensor_divider by_down, by_across;
     int box_w, box_h, pieces;        /* pixels of x that a patch reads; 64 each */
     unsigned box_part;               /* of 65,536: pixel * box_part / 65,536 is the pixel's line */
     bool inside;                     /* of a patch's box only what lies in the image is read */
@@ -71,7 +73,7 @@ struct inv_job {
     uint64_t rows;                   /* of both matrices of the first layer, as convoy_matrix_rows() says */
     int x_panel, w_panel;            /* 16 bytes each of a panel of x, of weights */
     int x_bytes, buffers;            /* of a patch of x; how many a warpgroup has */
-    int chunks, stage_bytes, stages;
+    int chunks, expand_bytes, stage_bytes, stages; /* of a stage: the first layer's; all */
     int parts;         /* blocks that divide the chunks of a patch: each makes one patch then */
     convoy_fp16 *out;  /* y, where these add their sums */
     int64_t out_pixel; /* numbers from pixel to pixel */
@@ -81,7 +83,7 @@ struct inv_job {
     int tables,
         table_bytes; /* place in shared memory; from a warpgroup's to the next one's: 0, all have one */
     int group_bytes, ring, biases, sums, barriers, bytes; /* places in shared memory; groups are at 0 */
-    bool residual;
+    bool residual, separable;
     struct inv_act act[CONVOY_BOTTLENECK_LAYERS];
     uint32_t *overflow;
     uint32_t marks[CONVOY_BOTTLENECK_LAYERS];
@@ -100,7 +102,8 @@ static void inv_count(const struct convoy_bottleneck_shape *s, struct inv_job *j
     job->x_row = job->x_channels * 2;
     job->x_panels = (int)convoy_div_up(s->c, job->x_channels);
     job->chunks = (int)convoy_div_up(s->mid, INV_CHANNELS);
-    job->stage_bytes = (job->x_panels * INV_CHANNELS * job->x_row + tile::PROJECT_BYTES + tile::TAP_BYTES);
+    job->expand_bytes = s->separable ? 0 : job->x_panels * INV_CHANNELS * job->x_row;
+    job->stage_bytes = job->expand_bytes + tile::PROJECT_BYTES + tile::TAP_BYTES;
 }
 
 /* Places in shared memory for so many warpgroups with so many patches of x each. False: it does not suffice.
@@ -133,7 +136,8 @@ template <int NT> static int inv_parts(const struct inv_job *job)
 {
     int most = neck_least(job->chunks, NHWC_SMS / job->tiles), parts = 1;
     if (NT > 0) {
-        while (parts * 2 <= neck_least(most, INV_PARTS))
+        while (parts * 2 <= neck_least(most, INV_PARTS) &&
+               job->tiles * parts * 2 <= nhwc_multiprocessors_of(parts * 2))
             parts *= 2;
         return parts;
     }
@@ -189,7 +193,10 @@ static bool inv_describe(const struct convoy_bottleneck_shape *s, struct inv_job
     job->down = (int)convoy_div_up(s->oh, job->side);
     job->across = (int)convoy_div_up(s->ow, job->side);
     job->tiles = s->n * job->down * job->across;
+    job->by_down = tensor_divider(job->down);
+    job->by_across = tensor_divider(job->across);
     job->residual = s->residual;
+    job->separable = s->separable;
     job->box_h = inv_box(s->h, job->down, job->side, SIDE, STRIDE);
     job->box_w = inv_box(s->w, job->across, job->side, SIDE, STRIDE);
     job->inside = job->box_h < tile::BOX || job->box_w < tile::BOX;
@@ -243,7 +250,7 @@ static bool inv_acts(const struct convoy_unary &act, struct inv_act *to)
  * of the former: NaN of x goes on to the last layer, of which it is told. */
 static bool inv_looks(const struct convoy_bottleneck_shape &s, int layer, const struct inv_act &act)
 {
-    bool last = layer == convoy_bottleneck_layers(&s) - 1;
+    bool last = layer == convoy_bottleneck_end(&s) - 1;
     return last || act.kind != INV_RELU_CLIP || act.high == inv_twice(INFINITY);
 }
 

@@ -211,6 +211,28 @@ static __device__ __forceinline__ void inv_expand(const struct inv_job &job, con
         convoy_store_matrices(to, i * 32, words[i]);
 }
 
+/* Without a first layer: a chunk's channels of x, of one panel, come to the middle as they are, zeros outside
+ * of the image, too. At least 32 channels, of which those beyond x's are zeros. */
+template <typename TILE>
+static __device__ __forceinline__ void inv_take(const struct inv_job &job, const struct inv_place &place,
+                                                const char *x, char *middle)
+{
+    int cells = job.x_channels / NHWC_CELL, shift = cells == INV_CHANNELS / NHWC_CELL ? 3 : 2;
+    int count = job.box_w * job.box_h << shift;
+    for (int i = (int)threadIdx.x % CONVOY_WARPGROUP; i < count; i += CONVOY_WARPGROUP) {
+        int number = i >> shift, cell = i & ((1 << shift) - 1);
+        const inv_pixel pixel(job, number);
+        int line = pixel.line + place.down, column = pixel.column + place.right;
+        uint4 value = make_uint4(0, 0, 0, 0);
+        if (cell < cells)
+            value = *reinterpret_cast<const uint4 *>(x + number * job.x_row +
+                                                     (cell ^ convoy_swizzle(job.x_row, number)) * 16);
+        if (line < TILE::BOX && column < TILE::BOX)
+            *reinterpret_cast<uint4 *>(middle + (line * TILE::BOX + TILE::at_column(column)) * INV_PITCH +
+                                       cell * 16) = value;
+    }
+}
+
 /* ---- The depthwise layer ---- */
 
 /* Which taps the pair-th diagonals are of: two lines of a column; of the line that is left two columns. */
@@ -363,15 +385,15 @@ static __device__ __forceinline__ void inv_look(const struct inv_job &job, const
 
 /* ---- The last layer ---- */
 
-/* Adds a chunk's products with the depthwise layer's results. */
-template <int NT>
+/* Adds the products with the depthwise layer's results, of the first STEPS * 16 channels of a chunk. */
+template <int STEPS, int NT>
 static __device__ __forceinline__ void inv_project(const uint32_t (&words)[INV_CHANNELS / 16][4],
                                                    const char *weights, float (&sum)[NT][4])
 {
     uint64_t b = convoy_matrix_swizzled<INV_ROW_BYTES>(weights);
     convoy_wgmma_begin();
 #pragma unroll
-    for (int i = 0; i < INV_CHANNELS / 16; i++)
+    for (int i = 0; i < STEPS; i++)
         convoy_wgmma_rows(sum, words[i], convoy_matrix_at(b, i * 2));
     convoy_wgmma_end();
     convoy_wgmma_wait<0>();

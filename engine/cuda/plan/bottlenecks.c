@@ -11,13 +11,13 @@
  * sizes with 1 image on an H100: 0.72 to 0.84). */
 #define LAYERS_TOGETHER 0.8f
 
-bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group, int count,
+bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group, int first, int end,
                                  int groups[CONVOY_BOTTLENECK_LAYERS], struct convoy_bottleneck_shape *shape)
 {
     const struct convoy_cuda_group *all = l->source->groups->groups;
     struct convoy_conv_shape layers[CONVOY_BOTTLENECK_LAYERS] = {{0}};
     *shape = (struct convoy_bottleneck_shape){0};
-    for (int layer = count - 1; layer >= 0; layer--) {
+    for (int layer = end - 1; layer >= first; layer--) {
         if (group < 0 || (layer < CONVOY_BOTTLENECK_LAYERS - 1 && all[group].residual >= 0) ||
             !convoy_cuda_plain_conv(l, group, &layers[layer]) ||
             (layer != 1 && !convoy_cuda_keeps_size(&layers[layer], 1)))
@@ -25,18 +25,18 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
         groups[layer] = group;
         shape->bias[layer] = layers[layer].bias;
         shape->act[layer] = layers[layer].act;
-        if (layer > 0)
+        if (layer > first)
             group = convoy_cuda_writer_of(l, l->graph->nodes[all[group].anchor].inputs[0], group);
     }
     const struct convoy_conv_shape *middle = &layers[1];
-    const struct convoy_conv_shape *last = count == CONVOY_BOTTLENECK_LAYERS ? &layers[2] : NULL;
-    int x = l->graph->nodes[all[groups[0]].anchor].inputs[0];
+    const struct convoy_conv_shape *last = end == CONVOY_BOTTLENECK_LAYERS ? &layers[2] : NULL;
+    int x = l->graph->nodes[all[groups[first]].anchor].inputs[0];
     int added = last != NULL ? all[groups[2]].residual : -1;
-    shape->n = layers[0].n;
-    shape->h = layers[0].h;
-    shape->w = layers[0].w;
-    shape->c = layers[0].c;
-    shape->mid = layers[0].k;
+    shape->n = layers[first].n;
+    shape->h = layers[first].h;
+    shape->w = layers[first].w;
+    shape->c = layers[first].c;
+    shape->mid = middle->c;
     shape->k = last != NULL ? last->k : 0;
     shape->side = middle->r;
     shape->stride = middle->stride[0];
@@ -44,13 +44,14 @@ bool convoy_cuda_find_bottleneck(const struct convoy_cuda_lowering *l, int group
     shape->ow = middle->ow;
     shape->residual = added >= 0;
     shape->depthwise = middle->groups > 1;
+    shape->separable = first > 0;
     shape->x_pixel = convoy_nhwc_channels(shape->c);
     shape->y_pixel = convoy_nhwc_channels(last != NULL ? shape->k : shape->mid);
     if (middle->k != shape->mid || (added >= 0 && added != x))
         return false;
-    return shape->depthwise
-               ? middle->groups == shape->mid
-               : last != NULL && convoy_cuda_keeps_size(middle, 3) && added == x && shape->k == shape->c;
+    return shape->depthwise ? middle->groups == shape->mid
+                            : first == 0 && last != NULL && convoy_cuda_keeps_size(middle, 3) && added == x &&
+                                  shape->k == shape->c;
 }
 
 bool convoy_cuda_takes_bottleneck(const struct convoy_bottleneck_shape *shape)
@@ -70,8 +71,11 @@ void convoy_cuda_bottleneck_key(const struct convoy_bottleneck_shape *s, struct 
         snprintf(inverted, sizeof(inverted), " k%d %dx%d/%d r%d", s->k, s->side, s->side, s->stride,
                  s->residual);
     snprintf(key->text, sizeof(key->text), "%s n%d x%dx%dx%d m%d%s b%d,%d,%d a%d,%d,%d",
-             s->depthwise ? "inverted" : "bottleneck", s->n, s->c, s->h, s->w, s->mid, inverted, s->bias[0],
-             s->bias[1], s->bias[2], (int)s->act[0].kind, (int)s->act[1].kind, (int)s->act[2].kind);
+             s->separable   ? "separable"
+             : s->depthwise ? "inverted"
+                            : "bottleneck",
+             s->n, s->c, s->h, s->w, s->mid, inverted, s->bias[0], s->bias[1], s->bias[2],
+             (int)s->act[0].kind, (int)s->act[1].kind, (int)s->act[2].kind);
 }
 
 /* What is to run the shape: a kernel's name or CONVOY_CUDA_LAYERS; NULL: nothing says it. */
@@ -126,7 +130,7 @@ float convoy_cuda_estimate_layers(const struct convoy_cuda_source *source,
                                   const struct convoy_bottleneck_shape *shape)
 {
     float us = 0;
-    for (int layer = 0; layer < convoy_bottleneck_layers(shape); layer++) {
+    for (int layer = convoy_bottleneck_first(shape); layer < convoy_bottleneck_end(shape); layer++) {
         const struct convoy_conv_shape conv = layer_of(source, shape, layer);
         const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(source->choices, &conv);
         us += kernel != NULL ? kernel->estimate_us(&conv) : 0;

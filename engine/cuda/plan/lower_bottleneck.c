@@ -10,23 +10,23 @@
 bool convoy_cuda_noted_in_bottleneck(const struct convoy_cuda_plan *plan, const int *groups, int count)
 {
     for (int i = 0; i < plan->bottleneck_count; i++)
-        for (int k = 0; k < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); k++)
+        for (int k = convoy_bottleneck_first(&plan->bottlenecks[i].shape);
+             k < convoy_bottleneck_end(&plan->bottlenecks[i].shape); k++)
             for (int layer = 0; layer < count; layer++)
                 if (plan->bottlenecks[i].groups[k] == groups[layer])
                     return true;
     return false;
 }
 
-/* Notes the blocks of so many layers that a kernel takes, but for those that share a layer with one before.
- */
-static int find_blocks(struct convoy_cuda_lowering *l, int layers)
+/* Notes the blocks of these layers that a kernel takes, but for those that share a layer with one before. */
+static int find_blocks(struct convoy_cuda_lowering *l, int first, int end)
 {
     const struct convoy_cuda_source *source = l->source;
     for (int i = 0; i < source->groups->count; i++) {
         struct convoy_cuda_bottleneck found = {0};
-        if (!convoy_cuda_find_bottleneck(l, i, layers, found.groups, &found.shape) ||
+        if (!convoy_cuda_find_bottleneck(l, i, first, end, found.groups, &found.shape) ||
             !convoy_cuda_takes_bottleneck(&found.shape) ||
-            convoy_cuda_noted_in_bottleneck(l->plan, found.groups, layers))
+            convoy_cuda_noted_in_bottleneck(l->plan, found.groups + first, end - first))
             continue;
         found.kernel = convoy_cuda_choose_bottleneck(source, &found.shape);
         if (convoy_cuda_plan_note(l->plan, &found) != 0)
@@ -38,8 +38,10 @@ static int find_blocks(struct convoy_cuda_lowering *l, int layers)
 
 int convoy_cuda_find_bottlenecks(struct convoy_cuda_lowering *l)
 {
-    int failed = find_blocks(l, CONVOY_BOTTLENECK_LAYERS);
-    return failed ? failed : find_blocks(l, CONVOY_BOTTLENECK_LAYERS - 1);
+    int failed = find_blocks(l, 0, CONVOY_BOTTLENECK_LAYERS);
+    if (!failed)
+        failed = find_blocks(l, 0, CONVOY_BOTTLENECK_LAYERS - 1);
+    return failed ? failed : find_blocks(l, 1, CONVOY_BOTTLENECK_LAYERS);
 }
 
 /* Is the group a layer of a bottleneck that a kernel computes? *layer: which. */
@@ -48,8 +50,8 @@ static const struct convoy_cuda_bottleneck *bottleneck_of(const struct convoy_cu
 {
     for (int i = 0; i < l->plan->bottleneck_count; i++) {
         const struct convoy_cuda_bottleneck *bottleneck = &l->plan->bottlenecks[i];
-        for (*layer = 0; bottleneck->kernel != NULL && *layer < convoy_bottleneck_layers(&bottleneck->shape);
-             ++*layer)
+        for (*layer = convoy_bottleneck_first(&bottleneck->shape);
+             bottleneck->kernel != NULL && *layer < convoy_bottleneck_end(&bottleneck->shape); ++*layer)
             if (bottleneck->groups[*layer] == group)
                 return bottleneck;
     }
@@ -74,7 +76,7 @@ static const struct convoy_node *node_of(const struct convoy_cuda_lowering *l,
     return &l->graph->nodes[l->source->groups->groups[bottleneck->groups[layer]].anchor];
 }
 
-/* The weights of all three layers as the kernel reads them; all sizes of batch share them. */
+/* The weights of all layers as the kernel reads them; all sizes of batch share them. */
 static const float *packed_weights(struct convoy_cuda_lowering *l,
                                    const struct convoy_cuda_bottleneck *bottleneck, int *code)
 {
@@ -84,7 +86,8 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
     void (*form)(const struct convoy_bottleneck_shape *, const float *const[], void *) = kernel->pack;
     uint64_t key = convoy_hash(0, &form, sizeof(form));
     key = convoy_hash(key, &bottleneck->shape.stride, sizeof(bottleneck->shape.stride));
-    for (int layer = 0; layer < convoy_bottleneck_layers(&bottleneck->shape); layer++) {
+    for (int layer = convoy_bottleneck_first(&bottleneck->shape);
+         layer < convoy_bottleneck_end(&bottleneck->shape); layer++) {
         int tensor = node_of(l, bottleneck, layer)->inputs[1];
         packing.weights[layer] = l->graph->tensors[tensor].data;
         key = convoy_hash(key, &tensor, sizeof(tensor));
@@ -99,7 +102,7 @@ static int keep_input(struct convoy_cuda_lowering *l, const struct convoy_cuda_b
     int from = l->node->inputs[0], code = convoy_cuda_want_in_order(l, from);
     if (code)
         return code;
-    convoy_cuda_keep_until(l, from, bottleneck->groups[convoy_bottleneck_layers(&bottleneck->shape) - 1]);
+    convoy_cuda_keep_until(l, from, bottleneck->groups[convoy_bottleneck_end(&bottleneck->shape) - 1]);
     return 0;
 }
 
@@ -137,18 +140,19 @@ int convoy_cuda_lower_bottleneck(struct convoy_cuda_lowering *l, const struct co
     if (bottleneck == NULL)
         return 0;
     *done = true;
-    if (layer + 1 < convoy_bottleneck_layers(&bottleneck->shape)) /* computed with the last one */
-        return layer == 0 ? keep_input(l, bottleneck) : 0;
+    int first = convoy_bottleneck_first(&bottleneck->shape), end = convoy_bottleneck_end(&bottleneck->shape);
+    if (layer + 1 < end) /* computed with the last one */
+        return layer == first ? keep_input(l, bottleneck) : 0;
     own.shape = bottleneck->shape;
     own.kernel = bottleneck->kernel;
     memcpy(own.groups, bottleneck->groups, sizeof(own.groups));
-    int code = convoy_cuda_reads_nhwc(l, node_of(l, bottleneck, 0)->inputs[0], &x, &own.shape.x_pixel);
+    int code = convoy_cuda_reads_nhwc(l, node_of(l, bottleneck, first)->inputs[0], &x, &own.shape.x_pixel);
     if (code == 0)
         code = convoy_cuda_writes_nhwc(l, group->output, &y, &own.shape.y_pixel);
     own.weights.where = CONVOY_CUDA_CONSTANT;
     if (code == 0)
         own.weights.constant = packed_weights(l, bottleneck, &code);
-    for (int i = 0; i < convoy_bottleneck_layers(&own.shape) && code == 0; i++)
+    for (int i = first; i < end && code == 0; i++)
         if (own.shape.bias[i])
             code = convoy_cuda_reads(l, node_of(l, bottleneck, i)->inputs[2], &own.bias[i]);
     if (code == 0)

@@ -404,7 +404,8 @@ static const char *step_of(const struct convoy_cuda_plan *plan, int group)
 const char *convoy_cuda_plan_covers(const struct convoy_cuda_plan *plan, int group)
 {
     for (int i = 0; i < plan->bottleneck_count; i++)
-        for (int layer = 0; layer + 1 < convoy_bottleneck_layers(&plan->bottlenecks[i].shape); layer++)
+        for (int layer = convoy_bottleneck_first(&plan->bottlenecks[i].shape);
+             layer + 1 < convoy_bottleneck_end(&plan->bottlenecks[i].shape); layer++)
             if (plan->bottlenecks[i].kernel != NULL && plan->bottlenecks[i].groups[layer] == group)
                 return plan->bottlenecks[i].kernel->name;
     for (int i = 0; i < plan->covered_count; i++)

@@ -6,7 +6,8 @@
 
 TestSuite(cuda_inverted, .init = make_folder, .fini = remove_folder, .timeout = 300);
 
-/* Inverted residuals; such of which the first two layers alone are run as a whole; and what is none. */
+/* Inverted residuals; such of which the first or the last two layers alone are run as a whole; and what is
+ * none. */
 enum form {
     PLAIN,
     NO_SUM,
@@ -17,10 +18,13 @@ enum form {
     OTHER_ADDED,
     ODD, /* maps that are no whole cells */
     SQUEEZED,
+    SEPARABLE, /* no first layer */
+    SEPARABLE_STRIDE,
     OTHER_STRIDE,
     PAIRS, /* two channels in a group */
     INNER_READ_TWICE,
     INNER_IS_OUTPUT,
+    SEPARABLE_INNER_IS_OUTPUT,
     OTHER_PADDING,
     SEVEN, /* a filter that no kernel has */
     FORMS
@@ -41,9 +45,11 @@ static struct convoy_graph *network(enum form form)
             maps = form == NARROW ? 8
                    : form == ODD  ? 12
                                   : 16;
-    conv.groups = form == PAIRS ? 20 : 40;
+    bool separable = form == SEPARABLE || form == SEPARABLE_STRIDE || form == SEPARABLE_INNER_IS_OUTPUT;
+    int64_t inside = separable ? 16 : 40;
+    conv.groups = form == PAIRS ? 20 : inside;
     conv.pad[0] = conv.pad[1] = conv.pad[2] = conv.pad[3] = side / 2;
-    if (form == STRIDE)
+    if (form == STRIDE || form == SEPARABLE_STRIDE)
         conv.stride[0] = conv.stride[1] = 2;
     if (form == OTHER_STRIDE)
         conv.stride[1] = 2;
@@ -53,20 +59,23 @@ static struct convoy_graph *network(enum form form)
     }
     int x = act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
     int other = form == OTHER_ADDED ? act(graph, add_conv(graph, x, 16, 1, 1, CONV1, true)) : x;
-    int first = act(graph, add_conv(graph, x, 40, 1, 1, CONV1, form != NO_BIAS));
-    int y = act(graph, add_conv(graph, first, 40, side, side, conv, form != NO_BIAS));
+    int first = separable ? x : act(graph, add_conv(graph, x, inside, 1, 1, CONV1, form != NO_BIAS));
+    int y = act(graph, add_conv(graph, first, inside, side, side, conv, form != NO_BIAS));
+    int depthwise = y;
     if (form == SQUEEZED)
         y = add_binary(graph, y,
                        add_act(graph, add_conv(graph, add_global_average(graph, y), 40, 1, 1, CONV1, true),
                                CONVOY_SIGMOID, 0, 0),
                        CONVOY_MUL);
     y = add_conv(graph, y, maps, 1, 1, CONV1, form != NO_BIAS);
-    if (form == PLAIN || form == FIVE || form == OTHER_ADDED || form > PAIRS)
+    if (form == PLAIN || form == FIVE || form == OTHER_ADDED || form == SEPARABLE || form > PAIRS)
         y = add_binary(graph, y, other, CONVOY_ADD);
     if (form == INNER_READ_TWICE)
         add_output(graph, act(graph, add_conv(graph, first, 8, 1, 1, CONV1, true)));
     if (form == INNER_IS_OUTPUT)
         add_output(graph, first);
+    if (form == SEPARABLE_INNER_IS_OUTPUT)
+        add_output(graph, depthwise);
     /* Where y lay over x, or x were overwritten before it is read, this would tell. */
     y = act(graph, add_conv(graph, y, 24, 1, 1, CONV1, true));
     add_output(graph, add_conv(graph, y, 5, 1, 1, CONV1, true));
@@ -105,9 +114,9 @@ Test(cuda_inverted, what_is_one)
     setenv("CONVOY_BOTTLENECK", NAME, 1);
     for (enum form form = PLAIN; form < FORMS; form++)
         cr_expect_eq(visit(form, MAX_BATCH, CONVOY_TUNING_OFF, NULL),
-                     form <= NO_BIAS    ? 3
-                     : form <= SQUEEZED ? 2
-                                        : 0,
+                     form <= NO_BIAS            ? 3
+                     : form <= SEPARABLE_STRIDE ? 2
+                                                : 0,
                      "form %d", (int)form);
 }
 
@@ -181,18 +190,28 @@ Test(cuda_inverted, before_it_was_measured_estimates_decide)
 
 /* On a clock on which fewer launches are faster, and on one on which more are; each time it is remembered
  * which way was the fastest. */
-Test(cuda_inverted, the_tuner_chooses)
+static void check_choice(enum form form, int layers, const char *key)
 {
     for (int whole = 0; whole < 2; whole++) {
+        char line[128];
         setenv("CONVOY_EMULATED_CLOCK", whole ? "launches" : "kernels", 1);
-        cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_FORCE, folder.path), whole ? 3 : 0);
+        cr_expect_eq(visit(form, 1, CONVOY_TUNING_FORCE, folder.path), whole ? layers : 0);
         char *text = read_times();
-        cr_expect_not_null(strstr(text, whole ? "\t" NAME "\tinverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a"
-                                              : "\tlayers\tinverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a"),
-                           "%s", text);
+        snprintf(line, sizeof(line), "\t%s\t%s", whole ? NAME : "layers", key);
+        cr_expect_not_null(strstr(text, line), "%s", text);
         free(text);
-        cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_OFF, folder.path), whole ? 3 : 0);
-        cr_expect_eq(visit(STRIDE, 1, CONVOY_TUNING_ON, folder.path), whole ? 3 : 0);
+        cr_expect_eq(visit(form, 1, CONVOY_TUNING_OFF, folder.path), whole ? layers : 0);
+        cr_expect_eq(visit(form, 1, CONVOY_TUNING_ON, folder.path), whole ? layers : 0);
         cr_expect_eq(measurements, 0);
     }
+}
+
+Test(cuda_inverted, the_tuner_chooses)
+{
+    check_choice(STRIDE, 3, "inverted n1 x16x10x12 m40 k16 3x3/2 r0 b1,1,1 a");
+}
+
+Test(cuda_inverted, the_tuner_chooses_for_the_last_two_layers)
+{
+    check_choice(SEPARABLE, 2, "separable n1 x16x10x12 m16 k16 3x3/1 r1 b0,1,1 a");
 }
