@@ -6,8 +6,8 @@
  * network: side 3, stride 1, as many channels inside as outside, x added. Or an inverted residual
  * (MobileNetV2): the middle layer is depthwise, and x is added or not. Or its first two layers alone, where
  * others come before the last one (EfficientNet); or its last two, a separable convolution (MobileNetV1, and
- * the first block of many others). What lies between the layers is rounded to fp16 and never
- * in device memory. The conventions are those of kernels.h and nhwc.h. */
+ * the first block of many others). What lies between the layers is rounded to fp16 and never in device
+ * memory. The conventions are those of kernels.h and nhwc.h. */
 #ifndef CONVOY_KERNELS_BOTTLENECK_H
 #define CONVOY_KERNELS_BOTTLENECK_H
 
@@ -60,7 +60,7 @@ struct convoy_bottleneck_kernel {
                          multiprocessor */
     bool (*takes)(const struct convoy_bottleneck_shape *shape);
     float (*estimate_us)(const struct convoy_bottleneck_shape *shape);
-    /* Depends on the channels and `side` alone. */
+    /* Depends on the channels, `side` and which layers there are alone. */
     size_t (*packed_bytes)(const struct convoy_bottleneck_shape *shape);
     /* From weights of mid x c, mid x mid x 3 x 3 and c x mid; or mid x c, mid x side x side and k x mid, of
      * those layers that there are. All in host memory. What is written depends on these, the channels, `side`

@@ -1,8 +1,8 @@
 /* Bottlenecks of residual networks and inverted residuals, which one kernel may compute
  * (kernels/bottleneck.h): a convolution of 1 x 1, one of 3 x 3 or a depthwise one, and another one of 1 x 1,
  * to whose result the first one's input is added; of inverted residuals it is added or not, and the first or
- * the last layer may be missing. Which way each
- * runs, as a whole or layer by layer, is chosen here; "bottleneck" means both. Compute thread only. */
+ * the last layer may be missing. Which way each runs, as a whole or layer by layer, is chosen here;
+ * "bottleneck" means all of these. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_BOTTLENECKS_H
 #define CONVOY_ENGINE_CUDA_BOTTLENECKS_H
 

@@ -85,9 +85,10 @@ static const float *packed_weights(struct convoy_cuda_lowering *l,
     /* Several kernels read the same form. */
     void (*form)(const struct convoy_bottleneck_shape *, const float *const[], void *) = kernel->pack;
     uint64_t key = convoy_hash(0, &form, sizeof(form));
+    int first = convoy_bottleneck_first(&bottleneck->shape);
     key = convoy_hash(key, &bottleneck->shape.stride, sizeof(bottleneck->shape.stride));
-    for (int layer = convoy_bottleneck_first(&bottleneck->shape);
-         layer < convoy_bottleneck_end(&bottleneck->shape); layer++) {
+    key = convoy_hash(key, &first, sizeof(first));
+    for (int layer = first; layer < convoy_bottleneck_end(&bottleneck->shape); layer++) {
         int tensor = node_of(l, bottleneck, layer)->inputs[1];
         packing.weights[layer] = l->graph->tensors[tensor].data;
         key = convoy_hash(key, &tensor, sizeof(tensor));
