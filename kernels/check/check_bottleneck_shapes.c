@@ -29,7 +29,7 @@ static const struct {
 
 static const int sides[] = {1, 3, 7, 8, 9, 12, 13, 14, 15, 16, 17};
 static const int channels[] = {8, 12, 16, 40, 64, 65, 72, 128, 136};
-static const int many_channels[] = {8, 12, 16, 40, 64, 65, 72, 136, 200, 320, 576};
+static const int many_channels[] = {8, 12, 16, 24, 32, 40, 56, 64, 65, 72, 96, 136, 200, 320, 576};
 
 /* Any of the activations of kernels in 16 bits, most often one of those that networks have there. */
 static struct convoy_unary any_act(struct convoy_check *check)

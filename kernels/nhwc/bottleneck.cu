@@ -289,7 +289,7 @@ template <int MAPS> static bool neck_cluster_runs(int cluster)
 template <int MAPS, int BLOCKS> static bool neck_takes(const struct convoy_bottleneck_shape *s)
 {
     struct neck_job job = {};
-    if (s->depthwise || s->n <= 0 || s->x_pixel % 8 != 0 || s->y_pixel % 8 != 0 ||
+    if (s->depthwise || s->separable || s->n <= 0 || s->x_pixel % 8 != 0 || s->y_pixel % 8 != 0 ||
         neck_patches(s) > INT32_MAX / 64 || !convoy_has_wgmma())
         return false;
     neck_count(s, MAPS, &job);

@@ -274,13 +274,13 @@ static inline double nhwc_chunk_cycles(int pieces, int n, int depth, int copied)
     return products > copies ? products : copies;
 }
 
-/* Multiprocessors that have clusters of so many blocks at once. The blocks of one run on neighbours, and what
- * a group of these has beyond a multiple of 4 stays idle: on an H200 cudaOccupancyMaxActiveClusters() says 66
- * clusters of 2, 30 of 4 and 15 of 8 where a multiprocessor has room for one block. 132 blocks in clusters of
- * 4 so take twice as long as 120. */
-static inline int nhwc_multiprocessors_of(int cluster)
+/* Of `count` multiprocessors those that have clusters of so many blocks at once. The blocks of one run on
+ * neighbours, and some are left over: on an H200 cudaOccupancyMaxActiveClusters() says 66 clusters of 2, 30
+ * of 4 and 15 of 8 where a multiprocessor has room for one block; for three 198, 92 and 45. 132 blocks in
+ * clusters of 4 so take twice as long as 120. */
+static inline int nhwc_multiprocessors_of(int cluster, int count)
 {
-    return cluster > 2 ? CONVOY_ESTIMATE_SMS - 12 : CONVOY_ESTIMATE_SMS;
+    return cluster > 2 ? count * 10 / 11 : count;
 }
 
 /* Cycles of so many tiles of `chunks` chunks, of which a multiprocessor makes `blocks` at once, in clusters
@@ -288,7 +288,7 @@ static inline int nhwc_multiprocessors_of(int cluster)
 static inline double nhwc_tiles_cycles(int64_t tiles, int blocks, int cluster, double chunks, double chunk,
                                        double end)
 {
-    int multiprocessors = nhwc_multiprocessors_of(cluster);
+    int multiprocessors = nhwc_multiprocessors_of(cluster, CONVOY_ESTIMATE_SMS);
     double turns = (double)convoy_div_up(tiles, multiprocessors);
     double waits = (double)convoy_div_up(tiles, multiprocessors * blocks);
     return turns * chunks * chunk + waits * (chunks * NHWC_CHUNK_CYCLES + end) + NHWC_START_CYCLES;

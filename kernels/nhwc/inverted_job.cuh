@@ -131,13 +131,14 @@ template <typename TILE> static bool inv_place_all(int groups, int buffers, stru
 }
 
 /* How many blocks divide the chunks of a patch: as few as have the fewest each, where patches do not suffice
- * for all multiprocessors. Those that add sums are a cluster, whose blocks have as many rows each. */
+ * for all multiprocessors. Those that add sums are a cluster, whose blocks have as many rows each; all
+ * clusters are to run at once. */
 template <int NT> static int inv_parts(const struct inv_job *job)
 {
     int most = neck_least(job->chunks, NHWC_SMS / job->tiles), parts = 1;
     if (NT > 0) {
         while (parts * 2 <= neck_least(most, INV_PARTS) &&
-               job->tiles * parts * 2 <= nhwc_multiprocessors_of(parts * 2))
+               job->tiles * parts * 2 <= nhwc_multiprocessors_of(parts * 2, NHWC_SMS))
             parts *= 2;
         return parts;
     }

@@ -53,6 +53,9 @@ const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net
  * -EIO; after a failure everything is as before. */
 int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int bucket,
                         struct convoy_error *error);
+/* Frees the constants that no plan of the network reads, nor `other`, a plan of it that it does not have
+ * (NULL: none). Nothing may be in flight. */
+void convoy_cuda_sweep(struct convoy_net *net, const struct convoy_cuda_plan *other);
 /* After the last rebuild: frees constants that no plan reads any more, and updates info. */
 void convoy_cuda_rebuilt(struct convoy_net *net);
 /* Returns the least exact arithmetic that any kernel of the network uses. */

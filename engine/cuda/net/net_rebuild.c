@@ -61,9 +61,17 @@ int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int
     return failed;
 }
 
+struct readers {
+    const struct convoy_net *net;
+    const struct convoy_cuda_plan *other;
+};
+
 static bool used(const void *context, const float *data)
 {
-    const struct convoy_net *net = context;
+    const struct readers *readers = context;
+    const struct convoy_net *net = readers->net;
+    if (readers->other != NULL && convoy_cuda_plan_uses(readers->other, data))
+        return true;
     for (int i = 0; i < net->bucket_count; i++)
         for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
             if (convoy_cuda_plan_uses(&net->buckets[i].plans[layout], data))
@@ -71,9 +79,15 @@ static bool used(const void *context, const float *data)
     return false;
 }
 
+void convoy_cuda_sweep(struct convoy_net *net, const struct convoy_cuda_plan *other)
+{
+    const struct readers readers = {net, other};
+    convoy_cuda_weights_sweep(&net->weights, used, &readers);
+}
+
 void convoy_cuda_rebuilt(struct convoy_net *net)
 {
-    convoy_cuda_weights_sweep(&net->weights, used, net);
+    convoy_cuda_sweep(net, NULL);
     net->info.weight_bytes = net->weights.bytes;
     net->info.precision = convoy_cuda_precision(net);
     convoy_cuda_name_kernels(net);

@@ -1,7 +1,7 @@
 /* The cache of kernel times: the results of the tuner in a text file in cache_dir. Each device has its own
  * file, named after its name and number, so the workers of several GPUs never write the same one.
  *
- *   convoyd kernel times 2
+ *   convoyd kernel times 4
  *   device NVIDIA H200
  *   driver 13000
  *   build 0.1.0 9f4c2a7d01b3e658

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#define FEW_ROWS  32    /* of a network with more the noise is more than what is looked for */
 #define SHORT_US  30.0f /* of the fastest; beside longer ones a microsecond does not count */
 #define CLOSE     1.3f  /* times the fastest */
 #define ESTIMATED 1.5f  /* the same, for the kernel with the least estimate */
@@ -32,7 +33,7 @@ bool convoy_cuda_tune_finalists_begin(struct convoy_cuda_tune_network *tuning,
         if (kernel->candidates[i].us > 0)
             timed[count++] = &kernel->candidates[i];
     qsort(timed, (size_t)count, sizeof(timed[0]), by_time);
-    if (count < 2 || timed[0]->us > SHORT_US)
+    if (count < 2 || rows > FEW_ROWS || timed[0]->us > SHORT_US)
         return false;
     convoy_cuda_tune_network_open(tuning, net, rows, layout, &kernel->key, name_of(timed[0]));
     for (int i = 1; i < count; i++) {

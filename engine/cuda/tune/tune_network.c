@@ -96,6 +96,7 @@ void convoy_cuda_tune_network_open(struct convoy_cuda_tune_network *tuning, stru
     tuning->count = tuning->at = 0;
     tuning->best = first;
     tuning->best_us = 0;
+    tuning->weight_bytes = net->weights.bytes;
     convoy_cuda_tune_network_add(tuning, first, 0);
 }
 
@@ -156,6 +157,33 @@ static int time_plan(const struct convoy_cuda_tune_network *tuning, struct convo
     return failed;
 }
 
+/* The network's source, for which `choices` becomes what is known and *wish. */
+static struct convoy_cuda_source source_with(const struct convoy_net *net,
+                                             const struct convoy_cuda_wish *wish,
+                                             struct convoy_cuda_kernel_choices *choices)
+{
+    struct convoy_cuda_source source = net->source;
+    *choices = *net->source.choices; /* shares what it points to */
+    choices->wish = wish;
+    source.choices = choices;
+    return source;
+}
+
+/* Frees the constants that only the variants which were not chosen read. Those that were chosen for other
+ * keys stay: the plans that will read them are not there yet. Without memory for this nothing is freed. */
+static void free_weights_of_others(const struct convoy_cuda_tune_network *tuning)
+{
+    struct convoy_net *net = tuning->net;
+    const struct convoy_cuda_wish wish = {tuning->key, tuning->best};
+    struct convoy_cuda_kernel_choices choices;
+    struct convoy_cuda_source source = source_with(net, &wish, &choices);
+    struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
+    struct convoy_error ignored;
+    if (net->weights.bytes > tuning->weight_bytes && convoy_cuda_lower(&source, &plan, &ignored) == 0)
+        convoy_cuda_sweep(net, &plan);
+    convoy_cuda_plan_free(&plan);
+}
+
 /* Uses the workspace of the network, or separate memory if the variant needs more. */
 static int time_variant(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
                         const struct convoy_cuda_gpu *gpu, const char *name, float *us,
@@ -163,12 +191,10 @@ static int time_variant(const struct convoy_cuda_tune_network *tuning, struct co
 {
     struct convoy_net *net = tuning->net;
     const struct convoy_cuda_wish wish = {tuning->key, name};
-    struct convoy_cuda_kernel_choices choices = *net->source.choices; /* shares what is known */
-    struct convoy_cuda_source source = net->source;
+    struct convoy_cuda_kernel_choices choices;
+    struct convoy_cuda_source source = source_with(net, &wish, &choices);
     struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
     void *own = NULL;
-    choices.wish = &wish;
-    source.choices = &choices;
     int failed = convoy_cuda_lower(&source, &plan, error);
     if (!failed && plan.workspace_bytes > net->workspace->bytes)
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);
@@ -185,6 +211,7 @@ int convoy_cuda_tune_network_go_on(struct convoy_cuda_tune_network *tuning,
                                    struct convoy_error *error)
 {
     if (tuning->at == tuning->count) {
+        free_weights_of_others(tuning);
         tuning->net = NULL;
         return 0;
     }

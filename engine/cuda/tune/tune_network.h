@@ -25,6 +25,7 @@ struct convoy_cuda_tune_network {
     } variants[CONVOY_CUDA_MAX_VARIANTS];
     const char *best;
     float best_us;
+    size_t weight_bytes; /* of the network when the variants were listed */
 };
 
 /* Is there a layout of input for which the fastest variant for `rows` rows is not known? Sets *layout to it.

@@ -125,7 +125,7 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_eq(files_in(folder.path), 1);
     uint64_t tuned_bytes = weight_bytes;
     char *text = read_cache(&length);
-    cr_assert_eq(strncmp(text, "convoyd kernel times 3\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
+    cr_assert_eq(strncmp(text, "convoyd kernel times 4\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
                  "%s", text);
     cr_assert_not_null(strstr(text, "unroll_gemm\tconv n3 x2x6x5"), "%s", text);
     cr_assert_not_null(strstr(text, "\nend 18 "), "%s", text);
@@ -289,11 +289,11 @@ Test(cuda_cache, a_stale_or_crafted_file_is_passed_over)
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
     *strstr(text, "end 18 ") = '\0';
-    char *format = strstr(text, "times 3") + strlen("times ");
+    char *format = strstr(text, "times 4") + strlen("times ");
     *format = '1'; /* before xxHash; a file of then is not called damaged */
     write_whole(text, 18);
     expect_passed_over("is not a file of kernel times of this format");
-    *format = '3';
+    *format = '4';
     char *driver = strstr(text, "13000");
     driver[0] = '2';
     write_whole(text, 18);

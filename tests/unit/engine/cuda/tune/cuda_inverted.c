@@ -20,6 +20,7 @@ enum form {
     SQUEEZED,
     SEPARABLE, /* no first layer */
     SEPARABLE_STRIDE,
+    SEPARABLE_NO_SUM,
     OTHER_STRIDE,
     PAIRS, /* two channels in a group */
     INNER_READ_TWICE,
@@ -45,7 +46,8 @@ static struct convoy_graph *network(enum form form)
             maps = form == NARROW ? 8
                    : form == ODD  ? 12
                                   : 16;
-    bool separable = form == SEPARABLE || form == SEPARABLE_STRIDE || form == SEPARABLE_INNER_IS_OUTPUT;
+    bool separable = form == SEPARABLE || form == SEPARABLE_STRIDE || form == SEPARABLE_NO_SUM ||
+                     form == SEPARABLE_INNER_IS_OUTPUT;
     int64_t inside = separable ? 16 : 40;
     conv.groups = form == PAIRS ? 20 : inside;
     conv.pad[0] = conv.pad[1] = conv.pad[2] = conv.pad[3] = side / 2;
@@ -115,7 +117,7 @@ Test(cuda_inverted, what_is_one)
     for (enum form form = PLAIN; form < FORMS; form++)
         cr_expect_eq(visit(form, MAX_BATCH, CONVOY_TUNING_OFF, NULL),
                      form <= NO_BIAS            ? 3
-                     : form <= SEPARABLE_STRIDE ? 2
+                     : form <= SEPARABLE_NO_SUM ? 2
                                                 : 0,
                      "form %d", (int)form);
 }

@@ -118,6 +118,29 @@ Test(cuda_tuner, kernels_are_compared_between_their_neighbours)
     unload_all(net, graph);
 }
 
+/* Weights in forms of kernels that were compared in the network and not chosen are gone when that is over. */
+Test(cuda_tuner, weights_of_other_finalists_go)
+{
+    struct convoy_error error;
+    struct convoy_graph *graph = new_graph(SHAPE(1, 64, 4, 4));
+    struct convoy_net_info info;
+    int x = graph->input, above = 0;
+    for (int i = 0; i < 4; i++) {
+        int side = i % 3 ? 1 : 3;
+        x = add_conv(graph, x, i % 2 ? 256 : 64 + 8 * i, side, side, side == 1 ? CONV1 : CONV3, true);
+        x = add_act(graph, x, CONVOY_RELU, 0, 0);
+    }
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    setenv("CONVOY_EMULATED_CLOCK", "neighbours", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load_as(graph, 1, CONVOY_COMPUTE_FP16, &info);
+    uint64_t begin = memory_now().weights;
+    while (backend->idle(device, 0, &error) > 0)
+        above += memory_now().weights > begin + begin / 10;
+    cr_expect(above > 0 && above < 12, "after %d pieces there were a tenth more", above);
+    unload_all(net, graph);
+}
+
 static int conv_relu(struct convoy_graph *graph, int x, int64_t maps)
 {
     return add_act(graph, add_conv(graph, x, maps, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
