@@ -47,9 +47,14 @@ answered() { # NAME: a load that has ended
   [ "$(json "$work/$1.json" 'set(d["statuses"]) == {"200"} and d["wrong"] + d["lost"] + d["refused"] == 0')" = True ] ||
     fail "$1: $(cat "$work/$1.json")"
 }
-load() { # NAME
+answers() { answer_to /metrics | awk '/^convoyd_requests_total{.*route="\/classify",status="200"/ { sum += $NF } END { print sum + 0 }'; }
+more_answers() { [ "$(answers)" -gt $((seen + 4)) ]; }
+load() { # NAME: begins one, which is answered. Before that SIGTERM might end it without its figures.
+  local seen
+  seen=$(answers)
   "$python" tests/tools/steady_load.py "$url" --seconds 60 --connections 2 --query decoder=gpu >"$work/$1.json" &
   load=$!
+  until_true 20 more_answers || fail "the load is not answered"
 }
 end_load() { # NAME
   kill -TERM $load
