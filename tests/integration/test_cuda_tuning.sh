@@ -19,8 +19,9 @@ precision() { curl -fsS "$url/v2/models/net" | "$python" -S -c 'import json, sys
 logged() { grep -q "$@" "$work/log"; }
 # phases NAME COUNT: the worker has been in that phase so many times.
 phases() { [ "$(grep -c "msg=\"worker's phase\".* phase=$1" "$work/log")" -ge "$2" ]; }
+last_phase() { [ "$(grep -o 'phase=[a-z]*' "$work/log" | tail -n 1)" = "phase=$1" ]; }
 # It has tuned, or looked whether there is anything to tune, and is done.
-at_rest() { phases tuning 1 && [ "$(grep -o 'phase=[a-z]*' "$work/log" | tail -n 1)" = phase=running ]; }
+at_rest() { phases tuning 1 && last_phase running; }
 # On a busy machine an emulated batch takes a second, under a sanitizer several.
 hang_ms=3000
 if [[ $build == *san* ]]; then hang_ms=6000; fi
@@ -96,7 +97,9 @@ echo "Workers that die while they tune: without tuning then."
 configure "${settings[@]}"
 start --config "$work/config.json" --backend cuda --tune force
 for death in 1 2; do
+  ship # its model is there: before that it looks whether there is anything to tune, too
   until_true 20 phases tuning $death || fail "worker $death does not tune"
+  until_true 20 last_phase tuning || fail "worker $death no longer tunes"
   logged 'tuning is given up' && fail "tuning is given up too early"
   kill -KILL "$(workers)"
 done
