@@ -277,7 +277,8 @@ static inline double nhwc_chunk_cycles(int pieces, int n, int depth, int copied)
 /* Of `count` multiprocessors those that have clusters of so many blocks at once. The blocks of one run on
  * neighbours, and some are left over: on an H200 cudaOccupancyMaxActiveClusters() says 66 clusters of 2, 30
  * of 4 and 15 of 8 where a multiprocessor has room for one block; for three 198, 92 and 45. 132 blocks in
- * clusters of 4 so take twice as long as 120. */
+ * clusters of 4 so take twice as long as 120. bottleneck.cu counts groups of 18, with which its estimates
+ * were fitted. */
 static inline int nhwc_multiprocessors_of(int cluster, int count)
 {
     return cluster > 2 ? count * 10 / 11 : count;

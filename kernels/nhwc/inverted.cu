@@ -23,8 +23,8 @@
  * four times as many pixels behind them.
  *
  * Without a first layer (a separable convolution) a chunk of x goes to the middle as it is. Predicted for 256
- * images of 32 x 112 x 112 to 16 maps 150 us, on an H200 it takes 293 (instructions bound it), the two layers
- * 315; for one image 4.5.
+ * images of 32 x 112 x 112 to 16 maps 150 us, on an H200 it takes 293 (325 with more instructions), the two
+ * layers 315; for one image 4.5.
  *
  * Where others come before the last layer (EfficientNet), the depthwise layer's results are stored instead,
  * and their sums over a patch where squeeze and excitation wants them.

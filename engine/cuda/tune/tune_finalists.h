@@ -1,7 +1,7 @@
 /* Of the kernels that were fastest for a step by themselves, finds the one with which the network is fastest.
- * A kernel that is timed behind itself finds its weights in the cache and starts while another copy of it
- * ends; between other kernels that differs by a microsecond or so, which for a few images is a tenth of its
- * time. So the network as a whole is timed with each of them (tune_network.h). */
+ * What a kernel takes behind itself is not what it takes between others: chosen by the time of the network as
+ * a whole (tune_network.h) networks were up to 13 % faster. Why was not looked into; behind itself a kernel
+ * has its weights in the cache. */
 #ifndef CONVOY_ENGINE_CUDA_TUNE_FINALISTS_H
 #define CONVOY_ENGINE_CUDA_TUNE_FINALISTS_H
 

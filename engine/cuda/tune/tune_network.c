@@ -170,7 +170,8 @@ static struct convoy_cuda_source source_with(const struct convoy_net *net,
 }
 
 /* Frees the constants that only the variants which were not chosen read. Those that were chosen for other
- * keys stay: the plans that will read them are not there yet. Without memory for this nothing is freed. */
+ * keys of this plan stay: the plan that will read them is not there yet. Without memory for this nothing is
+ * freed. */
 static void free_weights_of_others(const struct convoy_cuda_tune_network *tuning)
 {
     struct convoy_net *net = tuning->net;
