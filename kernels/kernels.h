@@ -98,6 +98,16 @@ enum convoy_nhwc_input {
     CONVOY_NHWC_GATED,       /* it is multiplied by the gate of its image and channel: operands.gates */
     CONVOY_NHWC_SCALED,      /* x scale[c] + shift[c]: operands.input_scale and input_shift */
     CONVOY_NHWC_SCALED_RELU, /* and the larger of that and 0 */
+    CONVOY_NHWC_EXCITED, /* it is multiplied by a gate that the kernel makes itself: shape.nhwc.excitation */
+};
+
+/* Squeeze and excitation in the convolution that multiplies by its gates: those that
+ * convoy_launch_nhwc_excite() (nhwc.h) makes of x, or of sums of it. */
+struct convoy_nhwc_excitation {
+    int squeezed;
+    int patches; /* of an image, whose sums are read, operands.sums; 0: the kernel sums x */
+    bool bias[2];
+    struct convoy_unary act[2];
 };
 
 /* Where a convolution in 16 bits, channels last (nhwc.h), finds its tensors. Strides are in numbers,
@@ -113,6 +123,7 @@ struct convoy_nhwc_layout {
     struct convoy_nhwc_pool pool; /* follows the activation; with `images` alone */
     enum convoy_nhwc_input input;
     int64_t gate_pixel; /* of the gates, from image to image */
+    struct convoy_nhwc_excitation excitation;
 };
 
 /* y = pool(act(conv(x, w) + bias + residual)). Padding is zeros (after normalisation). The pooling window is
@@ -151,6 +162,10 @@ struct convoy_conv_operands {
     void *scratch;                          /* scratch_bytes(), or NULL for 0; 256-byte aligned */
     const void *gates;                      /* of nhwc.input: fp16, a pixel of c channels for each image */
     const float *input_scale, *input_shift; /* of nhwc.input: c */
+    /* Of nhwc.excitation: weights of convoy_nhwc_excited_pack() (nhwc.h), on 16 bytes; squeezed and c
+     * numbers, or NULL; float32, n x patches x c, on 16 bytes. */
+    const void *excitation;
+    const float *excitation_bias[2], *sums;
     struct convoy_overflow overflow;
 };
 

@@ -112,6 +112,10 @@ bool convoy_nhwc_excite_takes(const struct convoy_nhwc_excite *excite);
 size_t convoy_nhwc_excite_bytes(const struct convoy_nhwc_excite *excite);
 void convoy_nhwc_excite_pack(const struct convoy_nhwc_excite *shape, const float *squeeze,
                              const float *excite, void *packed);
+/* The same as convolutions with CONVOY_NHWC_EXCITED read them: by 64 channels. */
+size_t convoy_nhwc_excited_bytes(const struct convoy_nhwc_excite *excite);
+void convoy_nhwc_excited_pack(const struct convoy_nhwc_excite *shape, const float *squeeze,
+                              const float *excite, void *packed);
 /* weights: as laid out; the biases are float32, squeezed and c, or NULL. */
 cudaError_t convoy_launch_nhwc_excite(const struct convoy_nhwc_excite *excite, const void *x,
                                       const void *weights, const float *squeeze_bias,

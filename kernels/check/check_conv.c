@@ -240,6 +240,7 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     problem->device_scale = to_device(problem->input_scale, (size_t)s->c);
     problem->input_shift = random_floats((size_t)s->c, 0.5F, &random);
     problem->device_shift = to_device(problem->input_shift, (size_t)s->c);
+    check_excitation_make(&problem->excitation, s, &random);
     problem->y = device_memory(s->n * outputs * sizeof(float));
     size_t got = s->n * outputs < PIECE_FLOATS ? s->n * outputs : PIECE_FLOATS;
     problem->got = host_memory((got > outputs ? got : outputs) * sizeof(float));
@@ -285,6 +286,7 @@ void check_problem_free(struct check_problem *problem)
     free(problem->weights);
     free(problem->bias);
     free(problem->residual);
+    check_excitation_free(&problem->excitation);
     free(problem->gates);
     free(problem->input_scale);
     free(problem->input_shift);
@@ -326,6 +328,8 @@ static struct convoy_conv_operands operands_for(struct check_problem *problem,
         .scratch = bytes > 0 ? problem->scratch : NULL,
         .input_scale = problem->device_scale,
         .input_shift = problem->device_shift,
+        .excitation = problem->excitation.packed,
+        .excitation_bias = {problem->excitation.device_bias[0], problem->excitation.device_bias[1]},
     };
 }
 
@@ -435,7 +439,8 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         enum check_nan nan = problem->which.nan; /* else in each image, or in none */
         int marked = 0;
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
-        bool hidden = problem->which.numbers == CHECK_HIDDEN && nhwc.shape.nhwc.input != CONVOY_NHWC_AS_IS;
+        bool hidden = problem->which.numbers == CHECK_HIDDEN && nhwc.shape.nhwc.input != CONVOY_NHWC_AS_IS &&
+                      nhwc.shape.nhwc.input != CONVOY_NHWC_EXCITED;
         result.overflow = nan == CHECK_NAN_LAST || hidden
                               ? !convoy_check_marked(nhwc.overflow, s->n, s->n - 1, CHECK_MARK)
                               : marked != (nan != CHECK_NO_NAN ? s->n : 0);

@@ -4,6 +4,7 @@
 #ifndef CONVOY_KERNELS_CHECK_CONV_H
 #define CONVOY_KERNELS_CHECK_CONV_H
 
+#include "kernels/check/check_excited.h"
 #include "kernels/check/check_harness.h"
 
 /* Ends the program with status 1 and the sentence on stderr. */
@@ -41,7 +42,7 @@ bool check_complete(struct check_case *which);
 /* Behind it follows pooling over 3 x 3 outputs, two apart, with so many rows and columns of padding. */
 void check_pool_overlapping(struct check_case *which, int pad);
 
-#define CHECK_EXPECTED (3 + CONVOY_NHWC_SCALED_RELU)
+#define CHECK_EXPECTED (3 + CONVOY_NHWC_EXCITED)
 
 /* A case with its random input on host and device, and the reference of a sample of its images. */
 struct check_problem {
@@ -50,6 +51,7 @@ struct check_problem {
     float *weights, *bias, *residual;
     /* Of kernels that change their inputs: n x c, numbers that fp16 holds, and c of each. */
     float *gates, *input_scale, *input_shift;
+    struct check_excitation excitation;
     struct convoy_images device_images;
     float *device_weights, *device_bias, *device_residual, *device_gates, *device_scale, *device_shift, *y;
     size_t device_weight_floats; /* that fit at device_weights */

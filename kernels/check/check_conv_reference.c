@@ -18,6 +18,14 @@ struct operands {
     double *weights; /* as the problem's */
 };
 
+static void *memory(size_t doubles)
+{
+    void *got = calloc(doubles, sizeof(double));
+    if (got == NULL)
+        check_die("no memory for the reference");
+    return got;
+}
+
 static double input(const struct operands *operands, int c, int y, int x)
 {
     const struct convoy_conv_shape *s = &operands->problem->which.shape;
@@ -26,28 +34,52 @@ static double input(const struct operands *operands, int c, int y, int x)
     return operands->x[((int64_t)c * s->h + y) * s->w + x];
 }
 
-static void round_image(struct operands *operands, enum convoy_compute_type compute_type,
-                        enum convoy_nhwc_input input)
+/* A number of the image, rounded. */
+static double pixel_of(const struct operands *operands, enum convoy_compute_type compute_type, int c,
+                       int64_t at)
 {
     const struct check_problem *problem = operands->problem;
     const struct convoy_conv_shape *s = &problem->which.shape;
     const struct convoy_images *images = &problem->device_images;
     const char *image = (const char *)problem->images + operands->n * problem->which.image_bytes;
+    double value;
+    if (!s->u8) {
+        value = ((const float *)image)[(int64_t)c * s->h * s->w + at];
+    } else {
+        float pixel = ((const unsigned char *)image)[at * s->c + c];
+        value = compute_type == CONVOY_COMPUTE_FP32
+                    ? (double)pixel * images->multiply[c] + images->add[c]
+                    : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
+    }
+    return convoy_check_round(value, compute_type);
+}
+
+/* Those that a kernel makes of the image. The caller frees them. */
+static double *excited_gates(const struct operands *operands, enum convoy_compute_type compute_type)
+{
+    const struct convoy_conv_shape *s = &operands->problem->which.shape;
     int64_t plane = (int64_t)s->h * s->w;
+    double *gates = memory((size_t)s->c);
+    for (int64_t i = 0; i < s->c * plane; i++)
+        operands->x[i] = pixel_of(operands, compute_type, (int)(i / plane), i % plane);
+    check_excitation_gates(&operands->problem->excitation, s, operands->x, gates);
+    return gates;
+}
+
+static void round_image(struct operands *operands, enum convoy_compute_type compute_type,
+                        enum convoy_nhwc_input input)
+{
+    const struct check_problem *problem = operands->problem;
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    int64_t plane = (int64_t)s->h * s->w;
+    double *gates = input == CONVOY_NHWC_EXCITED ? excited_gates(operands, compute_type) : NULL;
     for (int c = 0; c < s->c; c++) {
         for (int64_t at = 0; at < plane; at++) {
-            double value;
-            if (!s->u8) {
-                value = ((const float *)image)[c * plane + at];
-            } else {
-                float pixel = ((const unsigned char *)image)[at * s->c + c];
-                value = compute_type == CONVOY_COMPUTE_FP32
-                            ? (double)pixel * images->multiply[c] + images->add[c]
-                            : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
-            }
-            value = convoy_check_round(value, compute_type);
+            double value = pixel_of(operands, compute_type, c, at);
             if (input == CONVOY_NHWC_GATED)
                 value *= problem->gates[operands->n * s->c + c];
+            else if (input == CONVOY_NHWC_EXCITED)
+                value *= gates[c];
             else if (input != CONVOY_NHWC_AS_IS)
                 value = value * problem->input_scale[c] + problem->input_shift[c];
             if (input == CONVOY_NHWC_SCALED_RELU)
@@ -56,6 +88,7 @@ static void round_image(struct operands *operands, enum convoy_compute_type comp
             operands->x[c * plane + at] = value;
         }
     }
+    free(gates);
 }
 
 /* Before pooling. */
@@ -111,14 +144,6 @@ static void *compute(void *argument)
                 part->y[((size_t)k * ph + y) * pw + x] = pooled(
                     part->operands, k, y * apart - s->nhwc.pool.pad, x * apart - s->nhwc.pool.pad, side);
     return NULL;
-}
-
-static void *memory(size_t doubles)
-{
-    void *got = calloc(doubles, sizeof(double));
-    if (got == NULL)
-        check_die("no memory for the reference");
-    return got;
 }
 
 void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type,

@@ -129,6 +129,12 @@ static const struct written written[] = {
     /* Many images of few pixels in a tile, many channels: what gates multiply. */
     {30, 136, 2, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_SWISH, true, true, false, false},
     {5, 1160, 7, 7, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* Gates that a kernel makes itself: more chunks than a block's ring holds, images of several tiles and of
+     * a part of one, of sums and of pixels; NaN in the last image, whose neighbour is in the same rows. */
+    {2, 584, 9, 8, 40, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {3, 584, 5, 5, 136, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {2, 64, 13, 12, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false, CHECK_NAN_LAST},
+    {3, 520, 7, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false, CHECK_NAN_LAST},
     /* Groups: that end where tiles of maps end, and elsewhere, of more maps than channels and of fewer, of
      * more channels than a chunk has, of one channel and several maps. */
     {2, 128, 9, 17, 128, 3, 3, 1, 1, 1, 32, 1, CONVOY_UNARY_RELU, true, true, false, false},

@@ -2,8 +2,11 @@
  * before, the answer after. */
 #include "kernels/check/check_nhwc.h"
 
+#include "kernels/check/check_excited.h"
+
 #include "kernels/nhwc.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define CHECK_PIECE 256 /* images */
@@ -58,6 +61,11 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel
     changed.nhwc.gate_pixel = convoy_nhwc_channels(s->c) + OTHERS;
     if (kernel->takes(&changed))
         return changed;
+    changed.nhwc.input = CONVOY_NHWC_EXCITED;
+    changed.nhwc.excitation = check_excitation_of(s);
+    if (kernel->takes(&changed))
+        return changed;
+    changed.nhwc.excitation = (struct convoy_nhwc_excitation){0};
     changed.nhwc.input =
         s->bias ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED; /* both are among the shapes */
     return kernel->takes(&changed) ? changed : shape;
@@ -137,6 +145,29 @@ static cudaError_t make_gates(struct check_nhwc *nhwc, const float *gates)
                                 : error;
 }
 
+/* Sums of patches of x, of which each has some pixels of an image. */
+static cudaError_t make_sums(struct check_nhwc *nhwc)
+{
+    const struct convoy_conv_shape *s = &nhwc->shape;
+    int64_t pixels = (int64_t)s->h * s->w, count = s->n * pixels * s->c, patches = s->nhwc.excitation.patches;
+    const struct convoy_nhwc_planes planes = {s->n, s->c, pixels, s->nhwc.pixel, false};
+    float *x = convoy_check_memory(count, sizeof *x), *device = NULL;
+    float *sums = convoy_check_memory(s->n * patches * s->c, sizeof *sums);
+    cudaError_t error = allocate((void **)&device, (size_t)count * sizeof *x, 0);
+    if (error == cudaSuccess)
+        error = convoy_launch_nhwc_to_planes(&planes, nhwc->x, device, NULL);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(x, device, (size_t)count * sizeof *x, cudaMemcpyDeviceToHost);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t channel = i / pixels % s->c, n = i / pixels / s->c;
+        sums[(n * patches + i % pixels % patches) * s->c + channel] += x[i];
+    }
+    nhwc->sums = convoy_check_device_copy(sums, (size_t)(s->n * patches * s->c) * sizeof *sums);
+    free(x);
+    free(sums);
+    return cudaFree(device) == cudaSuccess ? error : cudaGetLastError();
+}
+
 cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
                             const struct convoy_conv_shape *shape, const struct convoy_images *images,
                             const float *residual, bool in_place, const float *gates)
@@ -151,6 +182,8 @@ cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_ke
         error = make_residual(nhwc, residual, in_place);
     if (error == cudaSuccess && nhwc->shape.nhwc.input == CONVOY_NHWC_GATED)
         error = make_gates(nhwc, gates);
+    if (error == cudaSuccess && nhwc->shape.nhwc.excitation.patches > 0)
+        error = make_sums(nhwc);
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }
 
@@ -160,6 +193,7 @@ void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_opera
         operands->x.data = nhwc->x;
     operands->residual = nhwc->residual;
     operands->gates = nhwc->gates;
+    operands->sums = nhwc->sums;
     operands->y = nhwc->y;
     operands->overflow = (struct convoy_overflow){nhwc->overflow, CHECK_MARK};
 }
@@ -189,8 +223,8 @@ cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, int *marked)
 
 cudaError_t check_nhwc_free(struct check_nhwc *nhwc)
 {
-    void *memory[] = {nhwc->x, nhwc->y, nhwc->residual != nhwc->y ? nhwc->residual : NULL, nhwc->gates,
-                      nhwc->overflow};
+    void *memory[] = {nhwc->x,     nhwc->y,    nhwc->residual != nhwc->y ? nhwc->residual : NULL,
+                      nhwc->gates, nhwc->sums, nhwc->overflow};
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (cudaFree(memory[i]) != cudaSuccess)

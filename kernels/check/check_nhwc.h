@@ -16,6 +16,7 @@ float check_estimate(const struct convoy_conv_kernel *kernel, const struct convo
 struct check_nhwc {
     struct convoy_conv_shape shape;
     void *x, *y, *residual, *gates;
+    float *sums;        /* of patches of x, where the shape has them */
     uint32_t *overflow; /* of each image; the problems' numbers are small */
 };
 
@@ -24,7 +25,7 @@ struct check_nhwc {
 cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
                             const struct convoy_conv_shape *shape, const struct convoy_images *images,
                             const float *residual, bool in_place, const float *gates);
-/* Replaces x (but where the kernel reads images), residual, gates and y. */
+/* Replaces x (but where the kernel reads images), residual, gates, sums and y. */
 void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands);
 /* Converts y into planes. */
 cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y);

@@ -13,6 +13,7 @@
 #define LIST_NHWC_SPLIT(i)   &convoy_conv_nhwc_split[i]
 #define LIST_NHWC_GATED(i)   &convoy_conv_nhwc_gated[i]
 #define LIST_NHWC_SCALED(i)  &convoy_conv_nhwc_scaled[i]
+#define LIST_NHWC_EXCITED(i) &convoy_conv_nhwc_excited[i]
 #define LIST_NHWC_GROUPED(i) &convoy_conv_nhwc_grouped[i]
 #define LIST_NHWC_TURNS(i)   &convoy_conv_nhwc_turns[i]
 #define LIST_NHWC_MAPS(i)    &convoy_conv_nhwc_maps[i]
@@ -84,6 +85,14 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_SCALED(10),
     LIST_NHWC_SCALED(11),
     LIST_NHWC_SCALED(12),
+    LIST_NHWC_EXCITED(0),
+    LIST_NHWC_EXCITED(1),
+    LIST_NHWC_EXCITED(2),
+    LIST_NHWC_EXCITED(3),
+    LIST_NHWC_EXCITED(4),
+    LIST_NHWC_EXCITED(5),
+    LIST_NHWC_EXCITED(6),
+    LIST_NHWC_EXCITED(7),
     LIST_NHWC_GROUPED(0),
     LIST_NHWC_GROUPED(1),
     LIST_NHWC_GROUPED(2),
@@ -120,9 +129,9 @@ static const struct convoy_conv_kernel *const list[] = {
 static_assert(CONVOY_NHWC_DEPTHWISE_KERNELS == 5 && CONVOY_NHWC_BANDED_KERNELS == 2 &&
                   CONVOY_NHWC_WGMMA_KERNELS == 11 && CONVOY_NHWC_SPLIT_KERNELS == 8 &&
                   CONVOY_NHWC_GATED_KERNELS == 13 && CONVOY_NHWC_SCALED_KERNELS == 13 &&
-                  CONVOY_NHWC_GROUPED_KERNELS == 9 && CONVOY_NHWC_TURNS_KERNELS == 3 &&
-                  CONVOY_NHWC_MAPS_KERNELS == 45 && CONVOY_NHWC_PATCH_KERNELS == 3 &&
-                  CONVOY_NHWC_STEM_KERNELS == 9,
+                  CONVOY_NHWC_EXCITED_KERNELS == 8 && CONVOY_NHWC_GROUPED_KERNELS == 9 &&
+                  CONVOY_NHWC_TURNS_KERNELS == 3 && CONVOY_NHWC_MAPS_KERNELS == 45 &&
+                  CONVOY_NHWC_PATCH_KERNELS == 3 && CONVOY_NHWC_STEM_KERNELS == 9,
               "the list has all of them");
 
 extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)

@@ -148,7 +148,8 @@ static inline bool nhwc_takes_gated(const struct convoy_conv_shape *s)
 
 static inline bool nhwc_takes_scaled(const struct convoy_conv_shape *s)
 {
-    return s->nhwc.input != CONVOY_NHWC_GATED && nhwc_takes_changed(s);
+    return (s->nhwc.input == CONVOY_NHWC_SCALED || s->nhwc.input == CONVOY_NHWC_SCALED_RELU) &&
+           nhwc_takes_changed(s);
 }
 
 /* ---- Weights ---- */

@@ -44,15 +44,16 @@ static __device__ __forceinline__ void nhwc_send(float *sums, int splits, int ra
     }
 }
 
-/* Adds what all blocks sent, in their order, and stores: 8 maps of an output for a thread. */
+/* Adds what all blocks sent, in their order, and stores: 8 maps of an output for a thread. end: of the
+ * outputs. */
 template <int NT, int THREADS>
 static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, const float *sums, int splits,
-                                                   int rank, int first, int column)
+                                                   int rank, int first, int end, int column)
 {
     int part = NHWC_PIECE / splits;
     for (int i = (int)threadIdx.x; i < part * NT; i += THREADS) {
         int row = i / NT, cell = i - row * NT, m = first + rank * part + row, n = column + cell * 8;
-        if (m >= job.m || n >= job.columns)
+        if (m >= end || n >= job.columns)
             continue;
         float total[NHWC_CELL], addend[NHWC_CELL];
         nhwc_load_vector(job.bias, n, job.k, 0.0f, total);
@@ -73,20 +74,28 @@ static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, c
     }
 }
 
-/* Asks for some chunks of a tile; one thread. */
-template <typename TILE, typename BARRIERS, int DEPTH, int STAGES>
-static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job, char *shared,
-                                                      const BARRIERS &barriers, int first, int column,
-                                                      int begin, int count)
+/* Asks for the weights of a block's first chunks, before the kernel before has ended; one thread. begin,
+ * count: the block's chunks. */
+template <typename TILE, typename BARRIERS, int STAGES>
+static __device__ __forceinline__ void nhwc_fill_ahead(const struct nhwc_job &job, char *shared,
+                                                       const BARRIERS &barriers, int column, int begin,
+                                                       int count)
 {
     convoy_prefetch_map(&job.x);
     for (int turn = 0; turn < count && turn < STAGES; turn++)
         convoy_copy_row(shared + turn * TILE::STAGE_BYTES + TILE::A_BYTES,
                         nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES), TILE::B_BYTES,
                         barriers.full(turn));
-    convoy_wait_for_previous();
+}
+
+/* Asks for the rest of chunks `from` to `to` - 1 of the block's; the same thread. */
+template <typename TILE, typename BARRIERS, int DEPTH, int STAGES>
+static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job, char *shared,
+                                                      const BARRIERS &barriers, int first, int column,
+                                                      int begin, int from, int to)
+{
     const nhwc_origin origin(job, first, column);
-    for (int turn = 0; turn < count; turn++) {
+    for (int turn = from; turn < to; turn++) {
         char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
         if (turn >= STAGES) {
             convoy_barrier_wait(barriers.empty(turn), barriers.parity(turn - STAGES));
@@ -96,6 +105,37 @@ static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job
         nhwc_copy_inputs(job, stage, origin, begin + turn, DEPTH, barriers.full(turn));
         convoy_barrier_expect(barriers.full(turn), TILE::STAGE_BYTES);
     }
+}
+
+/* The products of a block's chunks; a warpgroup. There are no fewer chunks than blocks. */
+template <typename TILE, typename BARRIERS, int NT, int DEPTH, int STAGES, typename INPUT>
+static __device__ __forceinline__ void nhwc_multiply_part(const struct nhwc_job &job, char *shared,
+                                                          const BARRIERS &barriers, INPUT &input, int begin,
+                                                          int count, float (&sum)[NT][4])
+{
+    int turn = 0, lane = (int)threadIdx.x % 32;
+#pragma unroll 1
+    do {
+        char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
+        input.load(job, begin + turn);
+        convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
+        if constexpr (INPUT::CHANGES) {
+            input.change(job, stage);
+            nhwc_group_sync(0);
+        }
+        uint64_t a = convoy_matrix_swizzled<TILE::ROW_BYTES>(stage);
+        uint64_t b = convoy_matrix_swizzled<TILE::ROW_BYTES>(stage + TILE::A_BYTES);
+        convoy_wgmma_begin();
+#pragma unroll
+        for (int step = 0; step < DEPTH / 16; step++)
+            nhwc_multiply<NT, TILE::ROW_BYTES>(sum, convoy_matrix_at(a, step * 2),
+                                               convoy_matrix_at(b, step * 2));
+        convoy_wgmma_end();
+        convoy_wgmma_wait<1>();
+        convoy_barrier_arrive_if(lane == 0 && turn > 0, barriers.empty(turn > 0 ? turn - 1 : 0));
+    } while (++turn < count);
+    convoy_wgmma_wait<0>();
+    input.tell(job);
 }
 
 template <int NT, int DEPTH, int STAGES, template <int, int> class INPUT = nhwc_as_is>
@@ -117,44 +157,26 @@ static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
     __syncthreads();
     nhwc_split_sync(splits); /* all blocks have begun: they may be written to later */
     if (group == 1) {
-        if (threadIdx.x == CONVOY_WARPGROUP)
-            nhwc_fill_part<tile, barriers_of, DEPTH, STAGES>(job, shared, barriers, first, column, begin,
+        if (threadIdx.x == CONVOY_WARPGROUP) {
+            nhwc_fill_ahead<tile, barriers_of, STAGES>(job, shared, barriers, column, begin, count);
+            convoy_wait_for_previous();
+            nhwc_fill_part<tile, barriers_of, DEPTH, STAGES>(job, shared, barriers, first, column, begin, 0,
                                                              count);
+        }
         __syncwarp();
     } else {
         float sum[NT][4] = {};
-        int turn = 0;
         INPUT<1, DEPTH> input;
         if constexpr (input.CHANGES)
             convoy_wait_for_previous(); /* which wrote the gates */
         input.begin(job, first);
-#pragma unroll 1
-        do { /* there are no fewer chunks than blocks */
-            char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
-            input.load(job, begin + turn);
-            convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
-            if constexpr (input.CHANGES) {
-                input.change(job, stage);
-                nhwc_group_sync(group);
-            }
-            uint64_t a = convoy_matrix_swizzled<tile::ROW_BYTES>(stage);
-            uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + tile::A_BYTES);
-            convoy_wgmma_begin();
-#pragma unroll
-            for (int step = 0; step < DEPTH / 16; step++)
-                nhwc_multiply<NT, tile::ROW_BYTES>(sum, convoy_matrix_at(a, step * 2),
-                                                   convoy_matrix_at(b, step * 2));
-            convoy_wgmma_end();
-            convoy_wgmma_wait<1>();
-            convoy_barrier_arrive_if(lane == 0 && turn > 0, barriers.empty(turn > 0 ? turn - 1 : 0));
-        } while (++turn < count);
-        convoy_wgmma_wait<0>();
-        input.tell(job);
+        nhwc_multiply_part<tile, barriers_of, NT, DEPTH, STAGES>(job, shared, barriers, input, begin, count,
+                                                                 sum);
         nhwc_send<NT>(sums, splits, rank, (int)threadIdx.x / 32 * 16 + lane / 4, lane, sum);
     }
     convoy_wait_for_previous(); /* every thread stores, and reads the residual */
     nhwc_split_sync(splits);
-    nhwc_finish<NT, tile::THREADS>(job, sums, splits, rank, first, column);
+    nhwc_finish<NT, tile::THREADS>(job, sums, splits, rank, first, job.m, column);
 }
 
 #endif

@@ -19,15 +19,12 @@
  * without; mobilenet_v3_large 2.39 and 2.35, 2.33 without). */
 #include "kernels/device/bulk_copy.cuh"
 #include "kernels/device/cluster.cuh"
-#include "kernels/nhwc/nhwc_cells.cuh"
-#include "kernels/nhwc/nhwc_common.h"
+#include "kernels/nhwc/excite_layers.cuh"
 
 #define THREADS      512
 #define WARPS        (THREADS / 32)
-#define LANES        4 /* of a gate's sum */
 #define MANY_BLOCKS  2 /* for each multiprocessor: an image has no more blocks then */
 #define MAX_CHANNELS 4096
-#define MAX_SQUEEZED 1024
 
 struct excite_job {
     int64_t pixels, x_pixel, y_pixel;
@@ -83,79 +80,21 @@ static size_t shared_bytes(const struct excite_job *job)
            sizeof(float);
 }
 
-/* The sum of 8 numbers times 8 weights, added to `sum`. */
-static __device__ __forceinline__ float multiply_cell(const convoy_fp16 *weights, const float *values,
-                                                      float sum)
-{
-    float w[NHWC_CELL];
-    nhwc_unpack(__ldg(reinterpret_cast<const uint4 *>(weights)), w);
-#pragma unroll
-    for (int e = 0; e < NHWC_CELL; e++)
-        sum = fmaf(w[e], values[e], sum);
-    return sum;
-}
-
-template <int COUNT> static __device__ __forceinline__ float sum_of_lanes(float sum)
-{
-#pragma unroll
-    for (int apart = COUNT / 2; apart > 0; apart /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-    return sum;
-}
-
-static __device__ __forceinline__ float finish(const struct excite_job &job, int layer, int row, float sum)
-{
-    float values[1][2] = {{sum + (job.bias[layer] != nullptr ? __ldg(job.bias[layer] + row) : 0.0f), 0.0f}};
-    nhwc_activate_all(job.act[layer], values);
-    return values[0][0];
-}
-
-/* 8 sums of a patch. */
-static __device__ __forceinline__ void load_sums(const float *from, float (&values)[NHWC_CELL])
-{
-    const float4 low = reinterpret_cast<const float4 *>(from)[0],
-                 high = reinterpret_cast<const float4 *>(from)[1];
-    const float loaded[NHWC_CELL] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#pragma unroll
-    for (int e = 0; e < NHWC_CELL; e++)
-        values[e] = loaded[e];
-}
-
-/* A thread for a cell of every lanes-th pixel, or patch. Sums this block's pixels, and sends the sums to all
- * blocks; or (SUMMED) makes means of the sums of all patches. x: of the image. */
+/* Sums this block's pixels, and sends the sums to all blocks; or (SUMMED) makes means of the sums of all
+ * patches. x: of the image. */
 template <bool SUMMED>
 static __device__ __forceinline__ void sum_image(const struct excite_job &job,
                                                  const struct excite_shared &shared, const void *x, int rank)
 {
-    int together = job.cells < THREADS ? job.cells : THREADS, lanes = THREADS / together;
-    int lane = (int)threadIdx.x / together, cell = (int)threadIdx.x - lane * together;
+    const excite_lanes<THREADS> lanes(job.cells);
     int64_t begin = SUMMED ? 0 : job.pixels * rank / job.blocks;
     int64_t end = SUMMED ? job.patches : job.pixels * (rank + 1) / job.blocks;
-    for (int first = 0; first < job.cells; first += together) {
-        float sum[NHWC_CELL] = {};
-        int cells = job.cells - first < together ? job.cells - first : together;
-        if (lane < lanes && cell < cells) {
-            int channel = (first + cell) * NHWC_CELL;
-#pragma unroll 4
-            for (int64_t p = begin + lane; p < end; p += lanes) {
-                float values[NHWC_CELL];
-                if constexpr (SUMMED)
-                    load_sums(static_cast<const float *>(x) + p * job.c + channel, values);
-                else
-                    nhwc_load(static_cast<const convoy_fp16 *>(x) + p * job.x_pixel + channel, values);
-#pragma unroll
-                for (int e = 0; e < NHWC_CELL; e++)
-                    sum[e] += values[e];
-            }
-        }
-        float4 *own = reinterpret_cast<float4 *>(shared.own) + threadIdx.x * 2;
-        own[0] = make_float4(sum[0], sum[1], sum[2], sum[3]);
-        own[1] = make_float4(sum[4], sum[5], sum[6], sum[7]);
+    for (int first = 0; first < job.cells; first += lanes.together) {
+        int left = job.cells - first, cells = left < lanes.together ? left : lanes.together;
+        lanes.template sum<SUMMED>(shared.own, x, SUMMED ? job.c : job.x_pixel, first, cells, begin, end);
         __syncthreads();
         for (int i = (int)threadIdx.x; i < cells * NHWC_CELL; i += THREADS) {
-            float total = 0;
-            for (int other = 0; other < lanes; other++)
-                total += shared.own[other * together * NHWC_CELL + i];
+            float total = lanes.total(shared.own, i);
             if constexpr (SUMMED) {
                 shared.means[first * NHWC_CELL + i] = total / (float)job.pixels;
                 continue;
@@ -210,6 +149,14 @@ static __device__ __forceinline__ void fetch_weights(const struct excite_job &jo
     }
 }
 
+/* A cell of a layer's weights, of which a row has so many cells. */
+static __device__ __forceinline__ uint4 weights_of(const struct excite_job &job, int layer, int row,
+                                                   int cells, int cell)
+{
+    return __ldg(
+        reinterpret_cast<const uint4 *>(job.weights[layer] + ((int64_t)row * cells + cell) * NHWC_CELL));
+}
+
 __global__ void __launch_bounds__(THREADS)
     nhwc_excite(CONVOY_PARAMETER(struct excite_job) job, const void *x, convoy_fp16 *y)
 {
@@ -236,24 +183,25 @@ __global__ void __launch_bounds__(THREADS)
     for (int row = rows.begin[0] + warp; row < rows.end[0]; row += WARPS) {
         float sum = 0;
         for (int cell = lane; cell < job.cells; cell += 32)
-            sum = multiply_cell(job.weights[0] + ((int64_t)row * job.cells + cell) * NHWC_CELL,
-                                shared.means + cell * NHWC_CELL, sum);
-        sum = finish(job, 0, row, sum_of_lanes<32>(sum));
+            sum = excite_multiply(weights_of(job, 0, row, job.cells, cell), shared.means + cell * NHWC_CELL,
+                                  sum);
+        sum = excite_finish(job.act[0], job.bias[0], row, excite_sum_of_lanes<32>(sum));
         if (lane < job.blocks)
             convoy_cluster_store(shared.squeezed + row, lane, sum);
     }
     convoy_cluster_sync();
 
-    for (int row = rows.begin[1] + (int)threadIdx.x / LANES; row < rows.end[1]; row += THREADS / LANES) {
-        int part = (int)threadIdx.x % LANES;
+    for (int row = rows.begin[1] + (int)threadIdx.x / EXCITE_LANES; row < rows.end[1];
+         row += THREADS / EXCITE_LANES) {
+        int part = (int)threadIdx.x % EXCITE_LANES;
         float sum = 0;
-        for (int cell = part; cell < job.squeezed_cells && row < job.c; cell += LANES)
-            sum = multiply_cell(job.weights[1] + ((int64_t)row * job.squeezed_cells + cell) * NHWC_CELL,
-                                shared.squeezed + cell * NHWC_CELL, sum);
-        sum = sum_of_lanes<LANES>(sum);
+        for (int cell = part; cell < job.squeezed_cells && row < job.c; cell += EXCITE_LANES)
+            sum = excite_multiply(weights_of(job, 1, row, job.squeezed_cells, cell),
+                                  shared.squeezed + cell * NHWC_CELL, sum);
+        sum = excite_sum_of_lanes<EXCITE_LANES>(sum);
         if (part > 0 || row >= job.cells * NHWC_CELL)
             continue;
-        float gate = row < job.c ? finish(job, 1, row, sum) : 0.0f;
+        float gate = row < job.c ? excite_finish(job.act[1], job.bias[1], row, sum) : 0.0f;
         uint32_t over = 0, word = nhwc_word(gate, 0.0f, &over);
         nhwc_tell(job.overflow, nhwc_any_over(over), n);
         y[n * job.y_pixel + row] = (convoy_fp16)(word & 0xffffu);
@@ -273,7 +221,7 @@ static int blocks_for(int64_t n)
 
 bool convoy_nhwc_excite_takes(const struct convoy_nhwc_excite *s)
 {
-    return s->c <= MAX_CHANNELS && s->squeezed <= MAX_SQUEEZED &&
+    return s->c <= MAX_CHANNELS && s->squeezed <= EXCITE_MAX_SQUEEZED &&
            s->n * CONVOY_PORTABLE_CLUSTER <= INT32_MAX && s->patches <= INT32_MAX &&
            (s->patches == 0 || s->c % NHWC_CELL == 0) && s->act[0].kind < CONVOY_UNARY_NHWC_KINDS &&
            s->act[1].kind < CONVOY_UNARY_NHWC_KINDS && convoy_has_clusters();

@@ -10,6 +10,7 @@
 #define CONVOY_NHWC_SPLIT_KERNELS     8
 #define CONVOY_NHWC_GATED_KERNELS     13
 #define CONVOY_NHWC_SCALED_KERNELS    13
+#define CONVOY_NHWC_EXCITED_KERNELS   8
 #define CONVOY_NHWC_GROUPED_KERNELS   9
 #define CONVOY_NHWC_TURNS_KERNELS     3
 #define CONVOY_NHWC_MAPS_KERNELS      45
@@ -23,6 +24,7 @@ extern const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_
 extern const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_gated[CONVOY_NHWC_GATED_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_scaled[CONVOY_NHWC_SCALED_KERNELS];
+extern const struct convoy_conv_kernel convoy_conv_nhwc_excited[CONVOY_NHWC_EXCITED_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_grouped[CONVOY_NHWC_GROUPED_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_maps[CONVOY_NHWC_MAPS_KERNELS];

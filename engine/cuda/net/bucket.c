@@ -141,7 +141,8 @@ static bool step_is_stale(const struct convoy_cuda_step *step,
 {
     switch (step->kind) {
     case CONVOY_CUDA_CONV:
-        return convoy_cuda_choose_conv(choices, &step->conv.shape) != step->conv.kernel;
+        return convoy_cuda_choose_conv(choices, &step->conv.shape) != step->conv.kernel ||
+               convoy_cuda_chose_layers(choices, &step->conv.shape);
     case CONVOY_CUDA_GEMM:
         return convoy_cuda_choose_gemm(choices, &step->gemm.shape) != step->gemm.kernel;
     default:

@@ -10,8 +10,12 @@
 
 void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_key *key)
 {
+    char excited[40] = "";
+    if (s->nhwc.input == CONVOY_NHWC_EXCITED)
+        snprintf(excited, sizeof(excited), " excited %d of %d", s->nhwc.excitation.squeezed,
+                 s->nhwc.excitation.patches);
     snprintf(key->text, sizeof(key->text),
-             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d%s", s->n,
+             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d%s%s", s->n,
              s->c, s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
              s->dilation[1], s->pad[0], s->pad[1], s->oh, s->ow, s->bias, s->residual, (int)s->act.kind,
              s->pool, s->u8, (int)s->compute_type,
@@ -20,8 +24,10 @@ void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_
              : s->nhwc.pool.oh > 0                ? " nhwc images pool"
              : s->nhwc.images                     ? " nhwc images"
              : s->nhwc.input == CONVOY_NHWC_GATED ? " nhwc gated"
+             : excited[0] != '\0'                 ? " nhwc"
              : s->nhwc.input != CONVOY_NHWC_AS_IS ? " nhwc scaled"
-                                                  : " nhwc");
+                                                  : " nhwc",
+             excited);
 }
 
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)
@@ -190,6 +196,15 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
     return best;
 }
 
+bool convoy_cuda_chose_layers(const struct convoy_cuda_kernel_choices *choices,
+                              const struct convoy_conv_shape *shape)
+{
+    struct convoy_cuda_key key;
+    convoy_cuda_conv_key(shape, &key);
+    const char *known = convoy_cuda_kernel_choices_get(choices, &key);
+    return known != NULL && strcmp(known, CONVOY_CUDA_LAYERS) == 0;
+}
+
 bool convoy_cuda_knows_conv(const struct convoy_cuda_kernel_choices *choices,
                             const struct convoy_conv_shape *shape)
 {
@@ -197,7 +212,8 @@ bool convoy_cuda_knows_conv(const struct convoy_cuda_kernel_choices *choices,
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(choices, shape);
     convoy_cuda_conv_key(shape, &key);
     const char *known = convoy_cuda_kernel_choices_get(choices, &key);
-    return kernel != NULL && known != NULL && strcmp(known, kernel->name) == 0;
+    return kernel != NULL && known != NULL &&
+           (strcmp(known, kernel->name) == 0 || strcmp(known, CONVOY_CUDA_LAYERS) == 0);
 }
 
 bool convoy_cuda_knows_gemm(const struct convoy_cuda_kernel_choices *choices,

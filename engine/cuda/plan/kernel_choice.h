@@ -14,7 +14,8 @@ struct convoy_cuda_key {
 };
 
 /* The kernel's name in a choice of running a network layer by layer, without a kernel of fused_net.h, or
- * a bottleneck without one of bottleneck.h. */
+ * a bottleneck without one of bottleneck.h, or squeeze and excitation apart from the convolution behind it.
+ */
 #define CONVOY_CUDA_LAYERS "layers"
 /* The one in a choice of running a network's layers on all branches that it can have (branches.h), instead of
  * one after the other. */
@@ -66,13 +67,17 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
 const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cuda_kernel_choices *choices,
                                                          const struct convoy_gemm_shape *shape);
 
+/* Was it chosen to run what this shape computes layer by layer, which no kernel of its own does? */
+bool convoy_cuda_chose_layers(const struct convoy_cuda_kernel_choices *choices,
+                              const struct convoy_conv_shape *shape);
+
 /* Records that the kernel of this name is fastest for key; an unknown name is ignored. 0 or -ENOMEM. */
 int convoy_cuda_kernel_choices_set(struct convoy_cuda_kernel_choices *choices,
                                    const struct convoy_cuda_key *key, const char *kernel, float us);
 /* Returns the name of the fastest kernel for key, or of the one that is wished for; NULL: it is not known. */
 const char *convoy_cuda_kernel_choices_get(const struct convoy_cuda_kernel_choices *choices,
                                            const struct convoy_cuda_key *key);
-/* True if the fastest kernel for a shape is known and takes the shape. */
+/* True if the fastest kernel for a shape is known and takes the shape, or if layers were chosen. */
 bool convoy_cuda_knows_conv(const struct convoy_cuda_kernel_choices *choices,
                             const struct convoy_conv_shape *shape);
 bool convoy_cuda_knows_gemm(const struct convoy_cuda_kernel_choices *choices,

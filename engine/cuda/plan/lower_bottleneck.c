@@ -111,7 +111,7 @@ static int keep_input(struct convoy_cuda_lowering *l, const struct convoy_cuda_b
 static int want_sums(struct convoy_cuda_lowering *l, int output, struct convoy_cuda_bottleneck_step *own)
 {
     int patches = own->kernel->patches(&own->shape);
-    int reader = patches > 0 ? convoy_cuda_excite_of_means(l, output) : -1;
+    int reader = patches > 0 ? convoy_cuda_excite_of_means(l, output, patches) : -1;
     if (reader < 0)
         return 0;
     size_t bytes = (size_t)own->shape.n * (size_t)patches * (size_t)own->shape.mid * sizeof(float);

@@ -5,6 +5,7 @@
 #include "engine/base/hash.h"
 #include "engine/cuda/plan/lower_internal.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Products of a dense layer, beyond which the kernel, which reads its weights for each image, takes longer
@@ -77,7 +78,53 @@ static enum layer excite_of(const struct convoy_cuda_lowering *l, struct excite 
     return LAYERS;
 }
 
-int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor)
+/* As the convolution behind it would make the gates. */
+static struct convoy_nhwc_excitation excitation_of(const struct convoy_cuda_lowering *l,
+                                                   const struct excite *excite, int patches)
+{
+    struct convoy_nhwc_excitation of = {.squeezed = (int)excite->shape.squeezed, .patches = patches};
+    for (int i = 0; i < 2; i++) {
+        of.act[i] = excite->shape.act[i];
+        of.bias[i] = convoy_cuda_node_of(l, excite->groups[SQUEEZE + i])->input_count > 2;
+    }
+    return of;
+}
+
+/* The group whose step makes the gates: the convolution behind them, or the last layer's. */
+static int maker_of(const struct convoy_cuda_lowering *l, const struct excite *excite, int patches)
+{
+    const struct convoy_nhwc_excitation excitation = excitation_of(l, excite, patches);
+    int x = convoy_cuda_node_of(l, excite->groups[MEAN])->inputs[0];
+    int reader = convoy_cuda_excited_reader(l, x, convoy_cuda_group_of(l, excite->groups[EXCITE])->output,
+                                            &excitation);
+    return reader >= 0 ? reader : excite->groups[EXCITE];
+}
+
+/* Patches whose sums are there of what the means are taken of. */
+static int patches_of(const struct convoy_cuda_lowering *l, const struct excite *excite)
+{
+    return l->sums_of[convoy_cuda_node_of(l, excite->groups[MEAN])->inputs[0]].patches;
+}
+
+/* The group that writes the tensor; -1: none. */
+static int group_of(const struct convoy_cuda_lowering *l, int tensor)
+{
+    for (int i = 0; i < l->source->groups->count; i++)
+        if (convoy_cuda_group_of(l, i)->output == tensor)
+            return i;
+    return -1;
+}
+
+struct convoy_nhwc_excitation convoy_cuda_excitation_of(const struct convoy_cuda_lowering *l, int gates)
+{
+    struct excite excite;
+    int group = convoy_cuda_by_layers("CONVOY_EXCITE") ? -1 : group_of(l, gates);
+    if (group < 0 || !find(l, group, &excite) || maker_of(l, &excite, patches_of(l, &excite)) == group)
+        return (struct convoy_nhwc_excitation){0};
+    return excitation_of(l, &excite, patches_of(l, &excite));
+}
+
+int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor, int patches)
 {
     struct excite excite;
     int last = -1;
@@ -90,35 +137,69 @@ int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor
             continue;
         for (int layer = SQUEEZE; layer < LAYERS && group >= 0; layer++)
             group = convoy_cuda_reader_of(l, convoy_cuda_group_of(l, group)->output);
-        if (group > last && find(l, group, &excite) && excite.groups[MEAN] == mean)
-            last = group;
+        if (group < 0 || !find(l, group, &excite) || excite.groups[MEAN] != mean)
+            continue;
+        group = maker_of(l, &excite, patches);
+        last = group > last ? group : last;
     }
     return last;
 }
 
+/* How weights are laid out for one of the kernels. */
+typedef void pack_weights(const struct convoy_nhwc_excite *shape, const float *squeeze, const float *excite,
+                          void *packed);
+
 struct packing {
     const struct convoy_nhwc_excite *shape;
     const float *squeeze, *excite;
+    pack_weights *form;
 };
 
 static void pack(const void *argument, void *packed)
 {
     const struct packing *packing = argument;
-    convoy_nhwc_excite_pack(packing->shape, packing->squeeze, packing->excite, packed);
+    packing->form(packing->shape, packing->squeeze, packing->excite, packed);
 }
 
-/* The weights of both layers as the kernel reads them; all sizes of batch share them. */
-static const float *packed_weights(struct convoy_cuda_lowering *l, const struct excite *excite, int *code)
+/* The weights of both layers as a kernel reads them; all sizes of batch share them. */
+static const float *packed_weights(struct convoy_cuda_lowering *l, const struct excite *excite,
+                                   pack_weights *form, size_t bytes, int *code)
 {
     const int tensors[2] = {convoy_cuda_node_of(l, excite->groups[SQUEEZE])->inputs[1],
                             convoy_cuda_node_of(l, excite->groups[EXCITE])->inputs[1]};
-    void (*form)(const struct convoy_nhwc_excite *, const float *, const float *, void *) =
-        convoy_nhwc_excite_pack;
     uint64_t key = convoy_hash(convoy_hash(0, &form, sizeof(form)), tensors, sizeof(tensors));
     const struct packing packing = {&excite->shape, l->graph->tensors[tensors[0]].data,
-                                    l->graph->tensors[tensors[1]].data};
-    return convoy_cuda_weights_made(l->source->weights, key, convoy_nhwc_excite_bytes(&excite->shape), pack,
-                                    &packing, code, l->error);
+                                    l->graph->tensors[tensors[1]].data, form};
+    return convoy_cuda_weights_made(l->source->weights, key, bytes, pack, &packing, code, l->error);
+}
+
+static int read_biases(struct convoy_cuda_lowering *l, const struct excite *excite,
+                       struct convoy_cuda_place bias[2])
+{
+    int code = 0;
+    for (int i = 0; i < 2 && code == 0; i++) {
+        const struct convoy_node *node = convoy_cuda_node_of(l, excite->groups[SQUEEZE + i]);
+        if (node->input_count > 2)
+            code = convoy_cuda_reads(l, node->inputs[2], &bias[i]);
+    }
+    return code;
+}
+
+int convoy_cuda_reads_excitation(struct convoy_cuda_lowering *l, int gates,
+                                 struct convoy_cuda_conv_step *conv)
+{
+    struct excite excite;
+    int code = 0;
+    if (!find(l, group_of(l, gates), &excite))
+        return convoy_fail(l->error, -EINVAL, "node '%s' reads gates that nothing computes", l->node->name);
+    const struct convoy_cuda_sums *sums = &l->sums_of[convoy_cuda_node_of(l, excite.groups[MEAN])->inputs[0]];
+    if (sums->patches > 0)
+        conv->sums = (struct convoy_cuda_place){.where = CONVOY_CUDA_WORKSPACE,
+                                                .offset = CONVOY_CUDA_BUFFER(sums->buffer)};
+    conv->excitation.where = CONVOY_CUDA_CONSTANT;
+    conv->excitation.constant =
+        packed_weights(l, &excite, convoy_nhwc_excited_pack, convoy_nhwc_excited_bytes(&excite.shape), &code);
+    return code ? code : read_biases(l, &excite, conv->excitation_bias);
 }
 
 /* The step, in the place of the last layer. */
@@ -136,12 +217,10 @@ static int add_step(struct convoy_cuda_lowering *l, const struct excite *excite)
     if (code == 0)
         code = convoy_cuda_writes_nhwc(l, convoy_cuda_group_of(l, l->group)->output, &y, &shape.y_pixel);
     if (code == 0)
-        weights.constant = packed_weights(l, excite, &code);
-    for (int i = 0; i < 2 && code == 0; i++) {
-        const struct convoy_node *node = convoy_cuda_node_of(l, excite->groups[SQUEEZE + i]);
-        if (node->input_count > 2)
-            code = convoy_cuda_reads(l, node->inputs[2], &bias[i]);
-    }
+        weights.constant = packed_weights(l, excite, convoy_nhwc_excite_pack,
+                                          convoy_nhwc_excite_bytes(&excite->shape), &code);
+    if (code == 0)
+        code = read_biases(l, excite, bias);
     if (code == 0)
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_EXCITE, &step);
     if (code)
@@ -161,15 +240,16 @@ int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done)
     if (layer == LAYERS)
         return 0;
     *done = true;
-    if (layer == EXCITE)
+    int maker = maker_of(l, &excite, patches_of(l, &excite));
+    if (layer == EXCITE && maker == l->group)
         return add_step(l, &excite);
-    if (layer == SQUEEZE)
-        return convoy_cuda_cover(l, excite.groups[EXCITE]);
+    if (layer != MEAN)
+        return convoy_cuda_cover(l, maker);
     if (l->sums_of[l->node->inputs[0]].patches > 0)
         return convoy_cuda_cover(l, l->sums_of[l->node->inputs[0]].group);
     int code = convoy_cuda_want_in_order(l, l->node->inputs[0]);
     if (code)
         return code;
-    convoy_cuda_keep_until(l, l->node->inputs[0], excite.groups[EXCITE]);
-    return convoy_cuda_cover(l, excite.groups[EXCITE]);
+    convoy_cuda_keep_until(l, l->node->inputs[0], maker);
+    return convoy_cuda_cover(l, maker);
 }

@@ -31,8 +31,18 @@ bool convoy_cuda_in_bottleneck(const struct convoy_cuda_lowering *l, int group);
  * the step that makes the gates, the others to none. *done: false where the group is something else. */
 int convoy_cuda_lower_excite(struct convoy_cuda_lowering *l, bool *done);
 /* The group of the last step that will make gates of a tensor, whose means are all that these need
- * (l->sums_of); -1: there is none. */
-int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor);
+ * (l->sums_of), if there are sums of so many patches; -1: there is none. */
+int convoy_cuda_excite_of_means(const struct convoy_cuda_lowering *l, int tensor, int patches);
+/* How the convolution behind the product with these gates makes them itself; squeezed is 0 where it does not,
+ * and a step makes them. */
+struct convoy_nhwc_excitation convoy_cuda_excitation_of(const struct convoy_cuda_lowering *l, int gates);
+/* What it reads then. */
+int convoy_cuda_reads_excitation(struct convoy_cuda_lowering *l, int gates,
+                                 struct convoy_cuda_conv_step *conv);
+/* The convolution that alone reads the product of x and the gates, which alone reads these, and which makes
+ * them itself where that takes less time; -1: none. */
+int convoy_cuda_excited_reader(const struct convoy_cuda_lowering *l, int x, int gates,
+                               const struct convoy_nhwc_excitation *excitation);
 /* Leave a group to the convolution that alone reads its output, which changes its inputs so (l->changed_of):
  * the product of a tensor and the gates of its channels; a scale and a shift; or does it to its result: means
  * of windows. *done: false where there is none that can. */
@@ -89,6 +99,9 @@ int convoy_cuda_nhwc_pool_behind(struct convoy_cuda_lowering *l, const struct co
 /* Of these, sums and products. */
 int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                   bool *done);
+/* Is the group the product of a tensor, *x, and the gates of its channels, and nothing more? */
+bool convoy_cuda_is_gating(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                           int *x, int *gates);
 /* Adds the step of act(scale x + shift) with constants for each channel (-1: none), of an activation, or of a
  * copy; into `to`, a part of pixels of to_pixel numbers, or with NULL into a new place of output. */
 int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act,

@@ -104,6 +104,7 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     if (rows)
         read = input_rows(l, shape);
     shape->nhwc.input = changed->input;
+    shape->nhwc.excitation = changed->excitation;
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(l->source->choices, shape);
     if (kernel == NULL)
         return 0;

@@ -132,21 +132,45 @@ static int join_sum(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     return 0;
 }
 
+/* How the operands of a binary operator are repeated. False: in a way that no kernel knows. */
+static bool operands_of(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                        int64_t y[4], enum convoy_nhwc_other sides[2])
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    return node->binary <= CONVOY_MIN && convoy_cuda_image_dims(l, group->output, y) &&
+           other_operand(l, y, group->output, node->inputs[0], &sides[0]) &&
+           other_operand(l, y, group->output, node->inputs[1], &sides[1]) &&
+           l->graph->tensors[node->inputs[0]].shape.rank == l->graph->tensors[node->inputs[1]].shape.rank;
+}
+
+bool convoy_cuda_is_gating(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                           int *x, int *gates)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    enum convoy_nhwc_other sides[2];
+    int64_t y[4] = {0};
+    if (node->op != CONVOY_OP_BINARY || node->binary != CONVOY_MUL || group->act.kind != CONVOY_UNARY_NONE ||
+        !operands_of(l, group, y, sides) || sides[0] == sides[1])
+        return false;
+    int same = sides[0] == CONVOY_NHWC_SAME ? 0 : 1;
+    *x = node->inputs[same];
+    *gates = node->inputs[1 - same];
+    return true;
+}
+
 int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                   bool *done)
 {
     const struct convoy_node *node = l->node;
-    enum convoy_nhwc_other left, right;
+    enum convoy_nhwc_other sides[2];
     struct convoy_cuda_step *step;
     int64_t y[4] = {0};
     int code = lower_channel_constant(l, group, done);
     if (code || *done)
         return code;
-    if (node->binary > CONVOY_MIN || !convoy_cuda_image_dims(l, group->output, y) ||
-        !other_operand(l, y, group->output, node->inputs[0], &left) ||
-        !other_operand(l, y, group->output, node->inputs[1], &right) ||
-        l->graph->tensors[node->inputs[0]].shape.rank != l->graph->tensors[node->inputs[1]].shape.rank)
+    if (!operands_of(l, group, y, sides))
         return 0;
+    enum convoy_nhwc_other left = sides[0], right = sides[1];
     bool commutes = node->binary != CONVOY_SUB && node->binary != CONVOY_DIV;
     bool swap = left != CONVOY_NHWC_SAME;
     if (swap && (right != CONVOY_NHWC_SAME || !commutes))
@@ -159,7 +183,7 @@ int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct c
     }
     if (*done)
         return 0;
-    if (node->binary == CONVOY_MUL && left != right && group->act.kind == CONVOY_UNARY_NONE) {
+    if (convoy_cuda_is_gating(l, group, &a, &b)) {
         code = convoy_cuda_leave_gates(l, a, b, done);
         if (code || *done)
             return code;

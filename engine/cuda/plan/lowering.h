@@ -42,7 +42,8 @@ struct convoy_cuda_siblings {
 struct convoy_cuda_changed {
     int x; /* the other one; -1: the tensor is no such */
     enum convoy_nhwc_input input;
-    int gates, scale, shift;        /* tensors, as far as input wants them */
+    int gates, scale, shift; /* tensors, as far as input wants them */
+    struct convoy_nhwc_excitation excitation;
     const struct convoy_node *pool; /* what is done to the result, before its activation; NULL: nothing */
 };
 

@@ -72,6 +72,7 @@ int convoy_cuda_step_places(struct convoy_cuda_step *step,
     case CONVOY_CUDA_CONV:
         places[count++] = &step->conv.residual;
         places[count++] = &step->conv.gates;
+        places[count++] = &step->conv.sums;
         break;
     case CONVOY_CUDA_GEMM:
         places[count++] = &step->gemm.b;
@@ -117,16 +118,21 @@ static cudaError_t launch_conv(const struct convoy_cuda_step *step, const struct
 {
     void *workspace = memory->workspace;
     const struct convoy_cuda_conv_step *conv = &step->conv;
-    struct convoy_conv_operands operands = {.x = conv->images,
-                                            .weights = read_at(&conv->weights, workspace),
-                                            .bias = read_at(&conv->bias, workspace),
-                                            .residual = read_at(&conv->residual, workspace),
-                                            .y = write_at(&step->y, workspace),
-                                            .scratch = write_at(&conv->scratch, workspace),
-                                            .gates = read_at(&conv->gates, workspace),
-                                            .input_scale = read_at(&conv->input_scale, workspace),
-                                            .input_shift = read_at(&conv->input_shift, workspace),
-                                            .overflow = overflow_of(step, memory)};
+    struct convoy_conv_operands operands = {
+        .x = conv->images,
+        .weights = read_at(&conv->weights, workspace),
+        .bias = read_at(&conv->bias, workspace),
+        .residual = read_at(&conv->residual, workspace),
+        .y = write_at(&step->y, workspace),
+        .scratch = write_at(&conv->scratch, workspace),
+        .gates = read_at(&conv->gates, workspace),
+        .input_scale = read_at(&conv->input_scale, workspace),
+        .input_shift = read_at(&conv->input_shift, workspace),
+        .excitation = read_at(&conv->excitation, workspace),
+        .excitation_bias = {read_at(&conv->excitation_bias[0], workspace),
+                            read_at(&conv->excitation_bias[1], workspace)},
+        .sums = read_at(&conv->sums, workspace),
+        .overflow = overflow_of(step, memory)};
     operands.x.data = read_at(&step->x, workspace);
     return conv->kernel->launch(&conv->shape, &operands, stream);
 }
@@ -299,7 +305,9 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     case CONVOY_CUDA_CONV:
         return is_there(&step->conv.weights, constant) || is_there(&step->conv.bias, constant) ||
                is_there(&step->conv.input_scale, constant) || is_there(&step->conv.input_shift, constant) ||
-               is_there(&step->conv.residual, constant);
+               is_there(&step->conv.residual, constant) || is_there(&step->conv.excitation, constant) ||
+               is_there(&step->conv.excitation_bias[0], constant) ||
+               is_there(&step->conv.excitation_bias[1], constant);
     case CONVOY_CUDA_GEMM:
         return is_there(&step->gemm.b, constant) || is_there(&step->gemm.bias, constant);
     case CONVOY_CUDA_BINARY:

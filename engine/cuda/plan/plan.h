@@ -67,7 +67,8 @@ struct convoy_cuda_conv_step {
     int tensors[CONVOY_CUDA_SIBLINGS]; /* of the graph: these weights */
     struct convoy_images images;       /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, bias, residual, scratch;
-    struct convoy_cuda_place gates, input_scale, input_shift; /* of shape.nhwc.input */
+    struct convoy_cuda_place gates, input_scale, input_shift;      /* of shape.nhwc.input */
+    struct convoy_cuda_place excitation, excitation_bias[2], sums; /* of shape.nhwc.excitation */
 };
 
 struct convoy_cuda_gemm_step {
@@ -233,7 +234,7 @@ struct convoy_cuda_memory {
         *overflow; /* of each row: 0, or 1 and the group whose result fp16 did not hold; NULL: not wanted */
 };
 
-#define CONVOY_CUDA_PLACES 5
+#define CONVOY_CUDA_PLACES 6
 
 /* The places in memory that a step uses, the first *writes of which it writes; constants may be among them.
  * Returns how many. */

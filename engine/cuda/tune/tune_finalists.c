@@ -33,7 +33,10 @@ bool convoy_cuda_tune_finalists_begin(struct convoy_cuda_tune_network *tuning,
         if (kernel->candidates[i].us > 0)
             timed[count++] = &kernel->candidates[i];
     qsort(timed, (size_t)count, sizeof(timed[0]), by_time);
-    if (count < 2 || rows > FEW_ROWS || timed[0]->us > SHORT_US)
+    /* Its gates can be made by a launch of their own. */
+    bool excited =
+        kernel->step.kind == CONVOY_CUDA_CONV && kernel->step.conv.shape.nhwc.input == CONVOY_NHWC_EXCITED;
+    if (count < (excited ? 1 : 2) || rows > FEW_ROWS || (timed[0]->us > SHORT_US && !excited))
         return false;
     convoy_cuda_tune_network_open(tuning, net, rows, layout, &kernel->key, name_of(timed[0]));
     for (int i = 1; i < count; i++) {
@@ -42,6 +45,8 @@ bool convoy_cuda_tune_finalists_begin(struct convoy_cuda_tune_network *tuning,
         if (close || estimated)
             convoy_cuda_tune_network_add(tuning, name_of(timed[i]), 0);
     }
+    if (excited)
+        convoy_cuda_tune_network_add(tuning, CONVOY_CUDA_LAYERS, 0);
     if (tuning->count > 1)
         return true;
     tuning->net = NULL;

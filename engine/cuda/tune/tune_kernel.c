@@ -82,6 +82,9 @@ static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct co
         other_floats = s->nhwc.on ? (int64_t)s->n * s->oh * s->ow * s->nhwc.residual_pixel / 2 -
                                         beyond_last_pixel(s->nhwc.residual_pixel, s->k)
                                   : (int64_t)s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
+        if (s->nhwc.input == CONVOY_NHWC_EXCITED)
+            failed = convoy_cuda_measure_noise(measure, gpu, workspace, &step->conv.sums,
+                                               (int64_t)s->n * s->nhwc.excitation.patches * s->c, error);
         if (s->nhwc.input == CONVOY_NHWC_GATED)
             failed = convoy_cuda_measure_noise(
                 measure, gpu, workspace, &step->conv.gates,

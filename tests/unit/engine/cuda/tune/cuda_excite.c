@@ -2,10 +2,18 @@
  * them, and which means come of sums that an inverted residual leaves. On the emulated device. */
 #include "tests/unit/engine/cuda/tune/cuda_times.h"
 
-#define GATES "nhwc_excite"
-#define GATED "nhwc_gated"
+#define GATES   "nhwc_excite"
+#define GATED   "nhwc_gated"
+#define EXCITED "nhwc_excited:"
 
-TestSuite(cuda_excite, .init = make_folder, .fini = remove_folder, .timeout = 300);
+/* What follows is of gates that are made apart, but where a test says otherwise. */
+static void begin(void)
+{
+    make_folder();
+    setenv("CONVOY_GATES", "layers", 1);
+}
+
+TestSuite(cuda_excite, .init = begin, .fini = remove_folder, .timeout = 300);
 
 /* Whose gates are made by one launch, and multiplied by the convolution behind; whose are multiplied alone;
  * made alone; neither. */
@@ -34,6 +42,9 @@ enum form {
 };
 static const bool makes[FORMS] = {true, true, true, true, true, true, false, false, false, false,
                                   true, true, true, true, true, true, false, false, true,  true};
+/* Whose gates the convolution behind makes itself. */
+static const bool excites[FORMS] = {
+    [PLAIN] = true, [HARD] = true, [RESIDUAL] = true, [TURNED] = true, [NO_BIAS] = true, [LAST] = true};
 static const bool multiplies[FORMS] = {true,  true,  true,  true,  true,  true,  true, true,  true,  true,
                                        false, false, false, false, false, false, true, false, false, true};
 
@@ -139,6 +150,54 @@ Test(cuda_excite, what_is_one)
         visit(form, makes[form], multiplies[form], CONVOY_TUNING_OFF);
 }
 
+/* The mean, both layers and the product are in the launch of the convolution, or none of them. */
+static void check_excited(const struct convoy_net_info *info, bool excited, int form)
+{
+    cr_expect_eq(count_layers(info, EXCITED, false), excited ? 1 : 0, "form %d", form);
+    cr_expect_eq(count_layers(info, EXCITED, true), excited ? 4 : 0, "form %d", form);
+}
+
+Test(cuda_excite, which_convolution_makes_its_gates)
+{
+    unsetenv("CONVOY_GATES");
+    for (enum form form = PLAIN; form < FORMS; form++) {
+        struct convoy_net_info info;
+        random_state = 1;
+        check_untuned(network(form), &info);
+        check_excited(&info, excites[form], (int)form);
+    }
+}
+
+/* On a clock on which fewer launches are faster, and on one on which more are; each time it is remembered
+ * which way was the fastest. */
+Test(cuda_excite, the_tuner_chooses_who_makes_gates)
+{
+    unsetenv("CONVOY_GATES");
+    for (int own = 0; own < 2; own++)
+        for (int again = 0; again < 2; again++) {
+            struct convoy_net_info info;
+            random_state = 1;
+            struct convoy_graph *graph = network(RESIDUAL);
+            setenv("CONVOY_EMULATED_CLOCK", own ? "launches" : "kernels", 1);
+            open_tuning(again ? CONVOY_TUNING_ON : CONVOY_TUNING_FORCE, folder.path);
+            struct convoy_net *net = load_as(graph, 1, CONVOY_COMPUTE_FP16, &info);
+            uint64_t before = calls("cudaEventElapsedTime");
+            tune_all();
+            const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+            check_excited(last, own, own);
+            cr_expect_eq(calls("cudaEventElapsedTime") == before, again, "%d", own);
+            check_rows(graph, net, last, CONVOY_LAYOUT_F32_CHW, 1, TOLERANCE_FP16);
+            cr_expect_eq(last->weight_bytes, memory_now().weights);
+            unload_all(net, graph);
+            close_backend();
+            char *text = read_times(), line[160];
+            snprintf(line, sizeof(line), "\t%s", own ? "nhwc_excited:" : "layers\tconv n1 x72x12x12 w16x1x1");
+            cr_expect_not_null(strstr(text, line), "%s", text);
+            cr_expect_not_null(strstr(text, " nhwc excited 12 of 0\n"), "%s", text);
+            free(text);
+        }
+}
+
 Test(cuda_excite, layer_by_layer)
 {
     setenv("CONVOY_EXCITE", "layers", 1);
@@ -217,6 +276,36 @@ Test(cuda_excite, means_of_sums)
     visit_inverted(ONE_LAYER, ONCE, 1);
     setenv("CONVOY_EXCITE", "layers", 1);
     visit_inverted(PLAIN, ONCE, 1);
+}
+
+/* Sums of an inverted residual stay until the convolution that makes gates of them has read them. */
+Test(cuda_excite, gates_of_sums_in_the_convolution)
+{
+    unsetenv("CONVOY_GATES");
+    setenv("CONVOY_BOTTLENECK", "nhwc_inverted", 1);
+    static const int inside[] = {[ONCE] = 3, [OF_PRODUCT] = 4, [OF_SAME] = 0};
+    for (enum again again = ONCE; again <= OF_SAME; again++) {
+        struct convoy_net_info info;
+        random_state = 1;
+        check_untuned(inverted_network(PLAIN, again), &info);
+        cr_expect_eq(count_layers(&info, EXCITED, false), inside[again] > 0 ? 1 : 0, "%d", (int)again);
+        cr_expect_eq(count_layers(&info, EXCITED, true), inside[again], "%d", (int)again);
+    }
+}
+
+/* Batches of more than four rows leave gates to a launch of their own. */
+Test(cuda_excite, many_rows_make_gates_apart)
+{
+    unsetenv("CONVOY_GATES");
+    for (uint32_t rows = 4; rows <= 5; rows++) {
+        struct convoy_net_info info; /* of the largest batch */
+        struct convoy_graph *graph = network(PLAIN);
+        open_tuning(CONVOY_TUNING_OFF, NULL);
+        struct convoy_net *net = load_as(graph, rows, CONVOY_COMPUTE_FP16, &info);
+        cr_expect_eq(count_layers(&info, EXCITED, false), rows == 4 ? 1 : 0, "of %u rows", rows);
+        unload_all(net, graph);
+        close_backend();
+    }
 }
 
 /* How many gates are made in one launch where so many images are loaded. */
