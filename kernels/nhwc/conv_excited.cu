@@ -2,7 +2,9 @@
  * alone.
  *
  * Floor: that of the convolution, the latency of a read of memory for the means, and a meeting of the
- * cluster. Predicted: 1.5 us more than nhwc_gated_split, in place of a launch of nhwc_excite, 5 us. */
+ * cluster. Predicted: 1.5 us more than nhwc_gated_split, in place of a launch of nhwc_excite, 5 us. On H200s
+ * networks with one image gain 0.4 to 1.1 us for each: regnet_y_400mf 0.318 -> 0.300 ms, efficientnet_b0
+ * 0.331 -> 0.324, mobilenet_v3_large 0.243 -> 0.234. */
 #include "kernels/nhwc/excited.cuh"
 
 /* Tiles of 8 columns, stages, blocks of a cluster. */

@@ -8,8 +8,8 @@
 
 #define MOST_FP16 65504.0F
 #define APART_US  5.5F /* that gates made by a launch of their own take longer */
-/* Of a batch whose convolutions make gates themselves. On an H200 networks with one image gain 6 % so; with
- * eight regnet_y_400mf took 0.405 ms in place of 0.416, but efficientnet_b0 0.477 in place of 0.468 and
+/* Of a batch whose convolutions make gates themselves. On H200s networks with one image gain 2 to 6 % so;
+ * with eight regnet_y_400mf took 0.405 ms in place of 0.416, but efficientnet_b0 0.477 in place of 0.468 and
  * mobilenet_v3_large 0.314 in place of 0.310. */
 #define MOST_ROWS 4
 
