@@ -355,8 +355,9 @@ Test(cuda_excite, layers_of_an_inverted_residual)
 
 /* The product is more than fp16 holds. The convolution would make minus infinity of it, and its ReLU 0: the
  * row is told of, and runs again in float32. */
-Test(cuda_excite, products_that_fp16_does_not_hold)
+static void check_large_product(const char *kernel)
 {
+    random_state = 1;
     struct convoy_graph *graph = new_graph(SHAPE(1, 16, 12, 12));
     struct convoy_net_info info;
     int x = add_act(graph, add_conv(graph, graph->input, 72, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
@@ -370,5 +371,12 @@ Test(cuda_excite, products_that_fp16_does_not_hold)
     fill(graph, conv->inputs[2], 1000);
     add_output(graph, add_act(graph, y, CONVOY_RELU, 0, 0));
     check_untuned(graph, &info);
-    cr_expect_eq(count_layers(&info, GATED, false), 1);
+    cr_expect_eq(count_layers(&info, kernel, false), 1, "%s", kernel);
+}
+
+Test(cuda_excite, products_that_fp16_does_not_hold)
+{
+    check_large_product(GATED);
+    unsetenv("CONVOY_GATES");
+    check_large_product(EXCITED);
 }
