@@ -7,17 +7,6 @@
  * 0.331 -> 0.324, mobilenet_v3_large 0.243 -> 0.234. */
 #include "kernels/nhwc/excited.cuh"
 
-/* Tiles of 8 columns, stages, blocks of a cluster. */
-#define INSTANCES(X)                                                                                         \
-    X(4, 5, 1)                                                                                               \
-    X(4, 5, 2)                                                                                               \
-    X(4, 5, 4)                                                                                               \
-    X(4, 5, 8)                                                                                               \
-    X(8, 5, 1)                                                                                               \
-    X(8, 5, 2)                                                                                               \
-    X(8, 5, 4)                                                                                               \
-    X(8, 5, 8)
-
 #define DEPTH       64
 #define MOST_SHARED (227 * 1024)
 #define TWO_BLOCKS  (113 * 1024) /* of shared memory: two of them fit into a multiprocessor */
@@ -137,4 +126,5 @@ template <int NT, int STAGES, int SPLITS> static bool takes(const struct convoy_
      launch<NT, STAGES, SPLITS>,                                                                             \
      true},
 
-const struct convoy_conv_kernel convoy_conv_nhwc_excited[CONVOY_NHWC_EXCITED_KERNELS] = {INSTANCES(KERNEL)};
+const struct convoy_conv_kernel convoy_conv_nhwc_excited[CONVOY_NHWC_EXCITED_KERNELS] = {
+    NHWC_SPLIT_INSTANCES(KERNEL)};

@@ -17,16 +17,6 @@
     X(2, 1, 8, 64, 3, 2, 2)                                                                                  \
     X(2, 1, 16, 64, 4, 2, 1)                                                                                 \
     X(2, 1, 32, 64, 2, 2, 1)
-/* Tiles of 8 columns, stages, blocks of a cluster. */
-#define SPLIT_INSTANCES(X)                                                                                   \
-    X(4, 5, 1)                                                                                               \
-    X(4, 5, 2)                                                                                               \
-    X(4, 5, 4)                                                                                               \
-    X(4, 5, 8)                                                                                               \
-    X(8, 5, 1)                                                                                               \
-    X(8, 5, 2)                                                                                               \
-    X(8, 5, 4)                                                                                               \
-    X(8, 5, 8)
 
 #define DEPTH        64
 #define GATE_CYCLES  150.0 /* of a chunk, for each 64 rows: made up */
@@ -128,6 +118,6 @@ template <int SPLITS> static bool takes_scaled_split(const struct convoy_conv_sh
 #define SCALED_SPLIT(...) SPLIT_KERNEL("nhwc_scaled_split:", takes_scaled_split, nhwc_scaled, __VA_ARGS__)
 
 const struct convoy_conv_kernel convoy_conv_nhwc_gated[CONVOY_NHWC_GATED_KERNELS] = {
-    INSTANCES(GATED) SPLIT_INSTANCES(GATED_SPLIT)};
+    INSTANCES(GATED) NHWC_SPLIT_INSTANCES(GATED_SPLIT)};
 const struct convoy_conv_kernel convoy_conv_nhwc_scaled[CONVOY_NHWC_SCALED_KERNELS] = {
-    INSTANCES(SCALED) SPLIT_INSTANCES(SCALED_SPLIT)};
+    INSTANCES(SCALED) NHWC_SPLIT_INSTANCES(SCALED_SPLIT)};

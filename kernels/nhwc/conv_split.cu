@@ -2,17 +2,6 @@
  * alone. */
 #include "kernels/nhwc/conv_split.cuh"
 
-/* Tiles of 8 columns, stages, blocks of a cluster. */
-#define SPLIT_INSTANCES(X)                                                                                   \
-    X(4, 5, 1)                                                                                               \
-    X(4, 5, 2)                                                                                               \
-    X(4, 5, 4)                                                                                               \
-    X(4, 5, 8)                                                                                               \
-    X(8, 5, 1)                                                                                               \
-    X(8, 5, 2)                                                                                               \
-    X(8, 5, 4)                                                                                               \
-    X(8, 5, 8)
-
 #define SPLIT_DEPTH 64
 
 template <int NT, int STAGES, int SPLITS>
@@ -57,4 +46,5 @@ template <int SPLITS> static bool takes_split(const struct convoy_conv_shape *s)
      launch_split<NT, STAGES, SPLITS>,                                                                       \
      true},
 
-const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS] = {SPLIT_INSTANCES(SPLIT)};
+const struct convoy_conv_kernel convoy_conv_nhwc_split[CONVOY_NHWC_SPLIT_KERNELS] = {
+    NHWC_SPLIT_INSTANCES(SPLIT)};

@@ -8,6 +8,17 @@
 #include "kernels/nhwc/conv_wgmma.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
 
+/* Of kernels that divide a reduction so: tiles of 8 columns, stages, blocks of a cluster. */
+#define NHWC_SPLIT_INSTANCES(X)                                                                              \
+    X(4, 5, 1)                                                                                               \
+    X(4, 5, 2)                                                                                               \
+    X(4, 5, 4)                                                                                               \
+    X(4, 5, 8)                                                                                               \
+    X(8, 5, 1)                                                                                               \
+    X(8, 5, 2)                                                                                               \
+    X(8, 5, 4)                                                                                               \
+    X(8, 5, 8)
+
 template <int NT, int DEPTH, int STAGES> struct nhwc_split_tile {
     static constexpr int M = NHWC_PIECE, N = NT * 8, ROW_BYTES = DEPTH * 2;
     static constexpr int A_BYTES = M * ROW_BYTES, B_BYTES = N * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
