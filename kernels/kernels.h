@@ -99,6 +99,8 @@ enum convoy_nhwc_input {
     CONVOY_NHWC_SCALED,      /* x scale[c] + shift[c]: operands.input_scale and input_shift */
     CONVOY_NHWC_SCALED_RELU, /* and the larger of that and 0 */
     CONVOY_NHWC_EXCITED, /* it is multiplied by a gate that the kernel makes itself: shape.nhwc.excitation */
+    CONVOY_NHWC_NORMALIZED, /* none: the result is normalised, by the inputs of its pixel:
+                               shape.nhwc.normalization */
 };
 
 /* Squeeze and excitation in the convolution that multiplies by its gates: those that
@@ -108,6 +110,17 @@ struct convoy_nhwc_excitation {
     int patches; /* of an image, whose sums are read, operands.sums; 0: the kernel sums x */
     bool bias[2];
     struct convoy_unary act[2];
+};
+
+/* Layer normalisation in front of a convolution, y = act(factor (sum - mean sums[k]) / sqrt(variance +
+ * epsilon) + bias + residual): sum is of inputs as they are, mean and variance are those of its pixel's
+ * inputs along the channels (operands.input_moments, which the kernel that wrote them made); with `rms` the
+ * mean is 0 and the variance the mean of the squares. What the normalisation multiplies its channels by, over
+ * `factor`, is part of the weights, of which sums[k] (operands.input_sums) is the sum of map k's as fp16
+ * holds them; what it adds is part of the bias. */
+struct convoy_nhwc_normalization {
+    float epsilon, factor;
+    bool rms;
 };
 
 /* Where a convolution in 16 bits, channels last (nhwc.h), finds its tensors. Strides are in numbers,
@@ -124,7 +137,16 @@ struct convoy_nhwc_layout {
     enum convoy_nhwc_input input;
     int64_t gate_pixel; /* of the gates, from image to image */
     struct convoy_nhwc_excitation excitation;
+    struct convoy_nhwc_normalization normalization;
+    bool moments; /* y's are written, too: operands.moments */
 };
+
+/* Moments of a pixel: the sum and the sum of the squares of 64 channels, for every 64 of its channels; pairs
+ * of float32. */
+static inline int convoy_nhwc_moments(int64_t channels)
+{
+    return (int)((channels + 63) / 64);
+}
 
 /* y = pool(act(conv(x, w) + bias + residual)). Padding is zeros (after normalisation). The pooling window is
  * pool x pool with that stride and no padding; rows and columns at the bottom and right that do not fill a
@@ -166,6 +188,9 @@ struct convoy_conv_operands {
      * numbers, or NULL; float32, n x patches x c, on 16 bytes. */
     const void *excitation;
     const float *excitation_bias[2], *sums;
+    const float *input_sums;    /* of nhwc.normalization: k */
+    const float *input_moments; /* the same: of x, pixels x convoy_nhwc_moments(c) x 2, on 8 bytes */
+    float *moments;             /* of nhwc.moments: the same of y, before it is rounded */
     struct convoy_overflow overflow;
 };
 

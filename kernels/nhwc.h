@@ -135,6 +135,10 @@ cudaError_t convoy_launch_nhwc_normalize(const struct convoy_nhwc_normalize *sha
                                          const float *scale, const float *shift, convoy_fp16 *y,
                                          struct convoy_overflow overflow, cudaStream_t stream);
 
+/* What convolutions that normalise their inputs (CONVOY_NHWC_NORMALIZED) read as operands.input_sums: sums of
+ * the c weights of each of k maps, rounded as their kernels pack them. */
+void convoy_nhwc_sum_weights(const struct convoy_conv_shape *shape, const float *weights, float *sums);
+
 /* Copies pieces of rows: each row of y is `pieces` pieces of `width` numbers, and where in an image of x each
  * comes from, in cells of 8 numbers, says pieces_of (device, rows x pieces; -1: zeros). `add` is added, rows
  * x pieces x width, float32 and on 16 bytes, or NULL. What fills up a pixel of y beyond its pieces is not

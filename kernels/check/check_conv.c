@@ -2,6 +2,7 @@
 #include "kernels/check/check_conv.h"
 
 #include "kernels/check/check_nhwc.h"
+#include "kernels/check/check_normalized.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #define LARGE         2000.0F  /* how many times larger or smaller */
 #define HIDDEN        40000.0F /* fp16 holds it, but not twice it */
+#define OFFSET        4.0F
 #define SAMPLE_IMAGES 16
 #define SAMPLE_WORK   2e9          /* multiply-adds of the reference, about */
 #define PIECE_FLOATS  (16ll << 20) /* of y, copied back at a time to look for poison */
@@ -121,6 +123,7 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
              : which->numbers == CHECK_CROSSED ? ", crossed"
              : which->numbers == CHECK_BEYOND  ? ", large beyond"
              : which->numbers == CHECK_HIDDEN  ? ", hidden"
+             : which->numbers == CHECK_OFFSET  ? ", offset"
                                                : "");
 }
 
@@ -182,6 +185,8 @@ static void make_images(struct check_problem *problem, struct convoy_check *rand
             put_large_beyond(problem->images, bytes / sizeof(float), s->h, s->w, false);
         else if (problem->which.numbers == CHECK_HIDDEN)
             hide_large_input(problem);
+        for (size_t i = 0; i < bytes / sizeof(float) && problem->which.numbers == CHECK_OFFSET; i++)
+            ((float *)problem->images)[i] += OFFSET;
         for (int n = problem->which.nan == CHECK_NAN_LAST ? s->n - 1 : 0; n < s->n; n++)
             convoy_check_put_nan(problem->which.nan,
                                  (float *)problem->images + n * images->image_bytes / (int64_t)sizeof(float),
@@ -236,6 +241,9 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     problem->input_scale = random_floats((size_t)s->c, 1.5F, &random);
     if (which->numbers == CHECK_HIDDEN)
         hide_large_products(problem);
+    problem->device_sums = check_weight_sums(s, problem->weights);
+    if (!s->u8 && s->r == 1 && s->s == 1)
+        problem->device_moments = check_image_moments(s, problem->images, which->image_bytes);
     problem->device_gates = to_device(problem->gates, (size_t)s->n * (size_t)s->c);
     problem->device_scale = to_device(problem->input_scale, (size_t)s->c);
     problem->input_shift = random_floats((size_t)s->c, 0.5F, &random);
@@ -278,6 +286,8 @@ void check_problem_free(struct check_problem *problem)
                             problem->device_gates,
                             problem->device_scale,
                             problem->device_shift,
+                            problem->device_sums,
+                            problem->device_moments,
                             problem->y,
                             problem->scratch};
     for (size_t i = 0; i < sizeof(device) / sizeof(device[0]); i++)
@@ -328,6 +338,8 @@ static struct convoy_conv_operands operands_for(struct check_problem *problem,
         .scratch = bytes > 0 ? problem->scratch : NULL,
         .input_scale = problem->device_scale,
         .input_shift = problem->device_shift,
+        .input_sums = problem->device_sums,
+        .input_moments = problem->device_moments,
         .excitation = problem->excitation.packed,
         .excitation_bias = {problem->excitation.device_bias[0], problem->excitation.device_bias[1]},
     };
@@ -348,9 +360,23 @@ static bool is_untouched(float x)
     return bits == UINT32_MAX;
 }
 
-static void compare(struct check_problem *problem, enum convoy_compute_type compute_type,
-                    enum convoy_nhwc_input input, struct check_result *result)
+/* Of what a kernel wrote of sample i. */
+static double moments_error(const struct check_problem *problem, const struct check_nhwc *nhwc, int i,
+                            const double *expected, double largest)
 {
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    int64_t count = (int64_t)s->oh * s->ow * convoy_nhwc_moments(s->k) * 2;
+    float *moments = host_memory((size_t)count * sizeof(float));
+    check_cuda(check_nhwc_moments(nhwc, problem->sample[i], moments), "copying the moments");
+    double error = check_moments_error(s, moments, expected, largest);
+    free(moments);
+    return error;
+}
+
+static void compare(struct check_problem *problem, enum convoy_compute_type compute_type,
+                    const struct check_nhwc *nhwc, struct check_result *result)
+{
+    enum convoy_nhwc_input input = nhwc->shape.nhwc.input;
     const double *expected = expect(problem, compute_type, input);
     int64_t outputs = check_outputs(&problem->which.shape), all = problem->which.shape.n * outputs;
     double worst = 0;
@@ -365,6 +391,8 @@ static void compare(struct check_problem *problem, enum convoy_compute_type comp
     }
     double largest = problem->largest[expected_of(compute_type, input)];
     result->error = largest > 0 ? worst / largest : worst;
+    for (int i = 0; i < problem->samples && nhwc->shape.nhwc.moments && largest > 0; i++)
+        result->error = fmax(result->error, moments_error(problem, nhwc, i, expected + i * outputs, largest));
     for (int64_t first = 0; first < all; first += PIECE_FLOATS) {
         int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
         copy_back(problem, first, count);
@@ -440,12 +468,13 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         int marked = 0;
         check_cuda(check_nhwc_overflowed(&nhwc, &marked), "copying the overflows");
         bool hidden = problem->which.numbers == CHECK_HIDDEN && nhwc.shape.nhwc.input != CONVOY_NHWC_AS_IS &&
-                      nhwc.shape.nhwc.input != CONVOY_NHWC_EXCITED;
+                      nhwc.shape.nhwc.input != CONVOY_NHWC_EXCITED &&
+                      nhwc.shape.nhwc.input != CONVOY_NHWC_NORMALIZED;
         result.overflow = nan == CHECK_NAN_LAST || hidden
                               ? !convoy_check_marked(nhwc.overflow, s->n, s->n - 1, CHECK_MARK)
                               : marked != (nan != CHECK_NO_NAN ? s->n : 0);
     }
-    compare(problem, kernel->compute_type, nhwc.shape.nhwc.input, &result);
+    compare(problem, kernel->compute_type, &nhwc, &result);
     if (runs > 0)
         result.us = median_us(kernel, &nhwc.shape, &operands, stream, runs);
     if (kernel->nhwc)

@@ -25,6 +25,7 @@ enum check_numbers {
                     * last ones are 0: outputs beyond the last one, without padding */
     CHECK_HIDDEN,  /* of 1 x 1: one in the first channel of the last image, twice which is too large, gate and
                     * scale are 2, and its weights negative */
+    CHECK_OFFSET,  /* inputs about 4, whose mean is larger than their deviation */
 };
 
 struct check_case {
@@ -42,7 +43,7 @@ bool check_complete(struct check_case *which);
 /* Behind it follows pooling over 3 x 3 outputs, two apart, with so many rows and columns of padding. */
 void check_pool_overlapping(struct check_case *which, int pad);
 
-#define CHECK_EXPECTED (3 + CONVOY_NHWC_EXCITED)
+#define CHECK_EXPECTED (3 + CONVOY_NHWC_NORMALIZED)
 
 /* A case with its random input on host and device, and the reference of a sample of its images. */
 struct check_problem {
@@ -54,6 +55,8 @@ struct check_problem {
     struct check_excitation excitation;
     struct convoy_images device_images;
     float *device_weights, *device_bias, *device_residual, *device_gates, *device_scale, *device_shift, *y;
+    float *device_sums;          /* of each map's weights, as fp16 holds them */
+    float *device_moments;       /* of the images, as fp16 holds them; of 1 x 1 alone */
     size_t device_weight_floats; /* that fit at device_weights */
     void *scratch;
     size_t scratch_bytes;

@@ -1,6 +1,8 @@
 /* The float64 reference of convoy-kernels: the plainest loops, over the same float inputs. */
 #include "kernels/check/check_conv.h"
 
+#include "kernels/check/check_normalized.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -66,6 +68,25 @@ static double *excited_gates(const struct operands *operands, enum convoy_comput
     return gates;
 }
 
+/* Normalises the pixels along the channels. Their deviations are the reference's own: of differences to the
+ * mean. */
+static void normalize_image(struct operands *operands)
+{
+    const struct convoy_conv_shape *s = &operands->problem->which.shape;
+    const struct convoy_nhwc_normalization how = check_normalization_of(s);
+    int64_t plane = (int64_t)s->h * s->w;
+    for (int64_t at = 0; at < plane; at++) {
+        double mean = 0, variance = 0;
+        for (int c = 0; c < s->c && !how.rms; c++)
+            mean += operands->x[c * plane + at] / s->c;
+        for (int c = 0; c < s->c; c++)
+            variance += pow(operands->x[c * plane + at] - mean, 2) / s->c;
+        double *first = operands->x + at, factor = how.factor / sqrt(variance + how.epsilon);
+        for (int c = 0; c < s->c; c++)
+            first[c * plane] = (first[c * plane] - mean) * factor;
+    }
+}
+
 static void round_image(struct operands *operands, enum convoy_compute_type compute_type,
                         enum convoy_nhwc_input input)
 {
@@ -80,7 +101,7 @@ static void round_image(struct operands *operands, enum convoy_compute_type comp
                 value *= problem->gates[operands->n * s->c + c];
             else if (input == CONVOY_NHWC_EXCITED)
                 value *= gates[c];
-            else if (input != CONVOY_NHWC_AS_IS)
+            else if (input == CONVOY_NHWC_SCALED || input == CONVOY_NHWC_SCALED_RELU)
                 value = value * problem->input_scale[c] + problem->input_shift[c];
             if (input == CONVOY_NHWC_SCALED_RELU)
                 value = convoy_check_larger(value, 0);
@@ -89,6 +110,8 @@ static void round_image(struct operands *operands, enum convoy_compute_type comp
         }
     }
     free(gates);
+    if (input == CONVOY_NHWC_NORMALIZED)
+        normalize_image(operands); /* rounded before, not behind it: such inputs are in no memory */
 }
 
 /* Before pooling. */

@@ -135,6 +135,18 @@ static const struct written written[] = {
     {3, 584, 5, 5, 136, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
     {2, 64, 13, 12, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false, CHECK_NAN_LAST},
     {3, 520, 7, 3, 24, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false, CHECK_NAN_LAST},
+    /* Normalisation in front: means larger than the deviation, NaN in one image of a tile, fewer channels
+     * than a chunk has, chunks of 32 and of 64 with a rest, many tiles for a block, maps that end within a
+     * tile. */
+    {3, 96, 9, 8, 136, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, false, false,
+     .numbers = CHECK_OFFSET},
+    {2, 200, 13, 12, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false,
+     .numbers = CHECK_OFFSET},
+    {5, 24, 7, 5, 40, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, false, false, false, false, CHECK_NAN_LAST},
+    {2, 768, 15, 13, 264, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_GELU, true, true, true, false,
+     .numbers = CHECK_OFFSET},
+    {1, 320, 40, 41, 520, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false,
+     .numbers = CHECK_OFFSET},
     /* Groups: that end where tiles of maps end, and elsewhere, of more maps than channels and of fewer, of
      * more channels than a chunk has, of one channel and several maps. */
     {2, 128, 9, 17, 128, 3, 3, 1, 1, 1, 32, 1, CONVOY_UNARY_RELU, true, true, false, false},

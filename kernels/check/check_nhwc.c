@@ -3,6 +3,7 @@
 #include "kernels/check/check_nhwc.h"
 
 #include "kernels/check/check_excited.h"
+#include "kernels/check/check_normalized.h"
 
 #include "kernels/nhwc.h"
 
@@ -37,8 +38,8 @@ static struct convoy_nhwc_rows rows_of(const struct convoy_conv_shape *s)
 }
 
 /* The shape for a kernel that reads images as they come, or tensors, or tensors that it changes. */
-static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel,
-                                         const struct convoy_conv_shape *s)
+static struct convoy_conv_shape shape_without_moments(const struct convoy_conv_kernel *kernel,
+                                                      const struct convoy_conv_shape *s)
 {
     struct convoy_nhwc_rows rows = rows_of(s);
     struct convoy_conv_shape shape = *s;
@@ -66,9 +67,23 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel
     if (kernel->takes(&changed))
         return changed;
     changed.nhwc.excitation = (struct convoy_nhwc_excitation){0};
+    changed.nhwc.input = CONVOY_NHWC_NORMALIZED;
+    changed.nhwc.normalization = check_normalization_of(s);
+    if (!s->u8 && kernel->takes(&changed)) /* moments are of floats as fp16 holds them */
+        return changed;
+    changed.nhwc.normalization = (struct convoy_nhwc_normalization){0};
     changed.nhwc.input =
         s->bias ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED; /* both are among the shapes */
     return kernel->takes(&changed) ? changed : shape;
+}
+
+/* The same, with moments where the kernel writes them. */
+static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel,
+                                         const struct convoy_conv_shape *s)
+{
+    struct convoy_conv_shape shape = shape_without_moments(kernel, s), with = shape;
+    with.nhwc.moments = true;
+    return kernel->takes(&with) ? with : shape;
 }
 
 bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
@@ -168,6 +183,18 @@ static cudaError_t make_sums(struct check_nhwc *nhwc)
     return cudaFree(device) == cudaSuccess ? error : cudaGetLastError();
 }
 
+static size_t moments_of_image(const struct convoy_conv_shape *s)
+{
+    return (size_t)pixels_of(s) * (size_t)convoy_nhwc_moments(s->k) * 2;
+}
+
+cudaError_t check_nhwc_moments(const struct check_nhwc *nhwc, int n, float *moments)
+{
+    size_t count = moments_of_image(&nhwc->shape);
+    return cudaMemcpy(moments, nhwc->moments + (size_t)n * count, count * sizeof(float),
+                      cudaMemcpyDeviceToHost);
+}
+
 cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
                             const struct convoy_conv_shape *shape, const struct convoy_images *images,
                             const float *residual, bool in_place, const float *gates)
@@ -184,6 +211,9 @@ cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_ke
         error = make_gates(nhwc, gates);
     if (error == cudaSuccess && nhwc->shape.nhwc.excitation.patches > 0)
         error = make_sums(nhwc);
+    if (error == cudaSuccess && nhwc->shape.nhwc.moments)
+        error = allocate((void **)&nhwc->moments,
+                         (size_t)shape->n * moments_of_image(&nhwc->shape) * sizeof(float), 0xff);
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }
 
@@ -194,6 +224,7 @@ void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_opera
     operands->residual = nhwc->residual;
     operands->gates = nhwc->gates;
     operands->sums = nhwc->sums;
+    operands->moments = nhwc->moments;
     operands->y = nhwc->y;
     operands->overflow = (struct convoy_overflow){nhwc->overflow, CHECK_MARK};
 }
@@ -223,8 +254,9 @@ cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, int *marked)
 
 cudaError_t check_nhwc_free(struct check_nhwc *nhwc)
 {
-    void *memory[] = {nhwc->x,     nhwc->y,    nhwc->residual != nhwc->y ? nhwc->residual : NULL,
-                      nhwc->gates, nhwc->sums, nhwc->overflow};
+    void *memory[] = {nhwc->x,       nhwc->y,    nhwc->residual != nhwc->y ? nhwc->residual : NULL,
+                      nhwc->gates,   nhwc->sums, nhwc->moments,
+                      nhwc->overflow};
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (cudaFree(memory[i]) != cudaSuccess)

@@ -17,6 +17,7 @@ struct check_nhwc {
     struct convoy_conv_shape shape;
     void *x, *y, *residual, *gates;
     float *sums;        /* of patches of x, where the shape has them */
+    float *moments;     /* of y, where the shape has them */
     uint32_t *overflow; /* of each image; the problems' numbers are small */
 };
 
@@ -25,10 +26,12 @@ struct check_nhwc {
 cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
                             const struct convoy_conv_shape *shape, const struct convoy_images *images,
                             const float *residual, bool in_place, const float *gates);
-/* Replaces x (but where the kernel reads images), residual, gates, sums and y. */
+/* Replaces x (but where the kernel reads images), residual, gates, sums, moments and y. */
 void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands);
 /* Converts y into planes. */
 cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y);
+/* Copies the moments of image n to the host, pixels x convoy_nhwc_moments(k) x 2. */
+cudaError_t check_nhwc_moments(const struct check_nhwc *nhwc, int n, float *moments);
 /* Of how many images was it said that fp16 does not hold a number? */
 cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, int *marked);
 cudaError_t check_nhwc_free(struct check_nhwc *nhwc);

@@ -9,14 +9,17 @@
     &convoy_conv_tensor_tf32_##outputs##_##maps, &convoy_conv_tensor_fp16_##outputs##_##maps,
 #define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
-#define LIST_NHWC(i)         &convoy_conv_nhwc_wgmma[i]
-#define LIST_NHWC_SPLIT(i)   &convoy_conv_nhwc_split[i]
-#define LIST_NHWC_GATED(i)   &convoy_conv_nhwc_gated[i]
-#define LIST_NHWC_SCALED(i)  &convoy_conv_nhwc_scaled[i]
-#define LIST_NHWC_EXCITED(i) &convoy_conv_nhwc_excited[i]
-#define LIST_NHWC_GROUPED(i) &convoy_conv_nhwc_grouped[i]
-#define LIST_NHWC_TURNS(i)   &convoy_conv_nhwc_turns[i]
-#define LIST_NHWC_MAPS(i)    &convoy_conv_nhwc_maps[i]
+#define LIST_NHWC(i)                  &convoy_conv_nhwc_wgmma[i]
+#define LIST_NHWC_SPLIT(i)            &convoy_conv_nhwc_split[i]
+#define LIST_NHWC_GATED(i)            &convoy_conv_nhwc_gated[i]
+#define LIST_NHWC_SCALED(i)           &convoy_conv_nhwc_scaled[i]
+#define LIST_NHWC_NORMALIZED(i)       &convoy_conv_nhwc_normalized[i]
+#define LIST_NHWC_NORMALIZED_TURNS(i) &convoy_conv_nhwc_normalized_turns[i]
+#define LIST_NHWC_NORMALIZED_MAPS(i)  &convoy_conv_nhwc_normalized_maps[i]
+#define LIST_NHWC_EXCITED(i)          &convoy_conv_nhwc_excited[i]
+#define LIST_NHWC_GROUPED(i)          &convoy_conv_nhwc_grouped[i]
+#define LIST_NHWC_TURNS(i)            &convoy_conv_nhwc_turns[i]
+#define LIST_NHWC_MAPS(i)             &convoy_conv_nhwc_maps[i]
 #define LIST_NHWC_MAPS_5(i)                                                                                  \
     LIST_NHWC_MAPS(i), LIST_NHWC_MAPS(i + 1), LIST_NHWC_MAPS(i + 2), LIST_NHWC_MAPS(i + 3),                  \
         LIST_NHWC_MAPS(i + 4)
@@ -85,6 +88,25 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC_SCALED(10),
     LIST_NHWC_SCALED(11),
     LIST_NHWC_SCALED(12),
+    LIST_NHWC_NORMALIZED(0),
+    LIST_NHWC_NORMALIZED(1),
+    LIST_NHWC_NORMALIZED(2),
+    LIST_NHWC_NORMALIZED(3),
+    LIST_NHWC_NORMALIZED_TURNS(0),
+    LIST_NHWC_NORMALIZED_TURNS(1),
+    LIST_NHWC_NORMALIZED_TURNS(2),
+    LIST_NHWC_NORMALIZED_MAPS(0),
+    LIST_NHWC_NORMALIZED_MAPS(1),
+    LIST_NHWC_NORMALIZED_MAPS(2),
+    LIST_NHWC_NORMALIZED_MAPS(3),
+    LIST_NHWC_NORMALIZED_MAPS(4),
+    LIST_NHWC_NORMALIZED_MAPS(5),
+    LIST_NHWC_NORMALIZED_MAPS(6),
+    LIST_NHWC_NORMALIZED_MAPS(7),
+    LIST_NHWC_NORMALIZED_MAPS(8),
+    LIST_NHWC_NORMALIZED_MAPS(9),
+    LIST_NHWC_NORMALIZED_MAPS(10),
+    LIST_NHWC_NORMALIZED_MAPS(11),
     LIST_NHWC_EXCITED(0),
     LIST_NHWC_EXCITED(1),
     LIST_NHWC_EXCITED(2),
@@ -129,6 +151,7 @@ static const struct convoy_conv_kernel *const list[] = {
 static_assert(CONVOY_NHWC_DEPTHWISE_KERNELS == 5 && CONVOY_NHWC_BANDED_KERNELS == 2 &&
                   CONVOY_NHWC_WGMMA_KERNELS == 11 && CONVOY_NHWC_SPLIT_KERNELS == 8 &&
                   CONVOY_NHWC_GATED_KERNELS == 13 && CONVOY_NHWC_SCALED_KERNELS == 13 &&
+                  CONVOY_NHWC_NORMALIZED_KERNELS == 4 && CONVOY_NHWC_NORMALIZED_MAPS_KERNELS == 12 &&
                   CONVOY_NHWC_EXCITED_KERNELS == 8 && CONVOY_NHWC_GROUPED_KERNELS == 9 &&
                   CONVOY_NHWC_TURNS_KERNELS == 3 && CONVOY_NHWC_MAPS_KERNELS == 45 &&
                   CONVOY_NHWC_PATCH_KERNELS == 3 && CONVOY_NHWC_STEM_KERNELS == 9,

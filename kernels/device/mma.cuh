@@ -75,7 +75,7 @@ static __device__ __forceinline__ uint32_t convoy_half2(float low, float high)
 }
 
 /* The value of an fp16 in the lower half of a word. */
-static __device__ __forceinline__ float convoy_from_half(uint32_t bits)
+static __host__ __device__ __forceinline__ float convoy_from_half(uint32_t bits)
 {
 #ifdef __CUDA_ARCH__
     float value;

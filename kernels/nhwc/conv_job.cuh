@@ -15,6 +15,7 @@
 
 #define NHWC_PIECE        64  /* rows of one wgmma */
 #define NHWC_PATCH        64  /* channels of a patch of pixels (conv_patch.cu, bottleneck.cu) */
+#define NHWC_MOMENTS      16  /* of a pixel whose normalisation is part of a product, at most */
 #define NHWC_WEIGHT_SLACK 256 /* maps that a tile may look past the last ones */
 
 /* Of estimates. Those of conv_wgmma.cu, conv_turns.cu, conv_split.cu and conv_maps.cu, and these numbers,
@@ -53,6 +54,14 @@ struct nhwc_job {
     const float *input_scale, *input_shift;
     bool input_relu;
     int gate_pixel, c;
+    /* Of kernels that normalise (normalized.cuh). */
+    const float *input_sums;
+    const float2 *input_moments; /* m x input_parts */
+    float input_epsilon, input_factor;
+    int input_parts;
+    bool input_rms;
+    float2 *moments; /* of the outputs, m x parts; NULL: they are not wanted */
+    int parts;
     struct tensor_divider pixels; /* of an image */
     struct convoy_overflow overflow;
 };
@@ -123,8 +132,8 @@ static inline bool nhwc_takes(const struct convoy_conv_shape *s)
 {
     const int dilation[2] = {s->dilation[0], s->nhwc.window > 0 ? 1 : s->dilation[1]};
     const struct convoy_map_images images = nhwc_images_of(s, nullptr, 64, 128);
-    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && s->groups == 1 &&
-           s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
+    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && !s->nhwc.moments &&
+           s->groups == 1 && s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
            (s->nhwc.window == 0 || s->dilation[1] == 1) && nhwc_outputs_of(s) < INT32_MAX - 1024 &&
            s->nhwc.y_pixel % 8 == 0 && (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
            convoy_map_images_fits(&images, s->r, s->nhwc.window > 0 ? 1 : s->s, dilation) &&
@@ -152,11 +161,32 @@ static inline bool nhwc_takes_scaled(const struct convoy_conv_shape *s)
            nhwc_takes_changed(s);
 }
 
+static inline bool nhwc_takes_normalized(const struct convoy_conv_shape *s)
+{
+    return s->nhwc.input == CONVOY_NHWC_NORMALIZED && nhwc_takes_changed(s);
+}
+
+/* Can a kernel that takes the shape without them write moments, too, as tiles of `columns` maps make them? */
+static inline bool nhwc_takes_moments(const struct convoy_conv_shape *s, int columns,
+                                      bool (*takes)(const struct convoy_conv_shape *))
+{
+    struct convoy_conv_shape plain = *s;
+    plain.nhwc.moments = s->nhwc.moments && (columns % 64 != 0 || s->k % 8 != 0);
+    return takes(&plain);
+}
+
 /* ---- Weights ---- */
 
 static inline int nhwc_chunks_of(const struct convoy_conv_shape *s, int depth)
 {
     return nhwc_taps_of(s) * (int)convoy_div_up(nhwc_tap_channels(s), depth);
+}
+
+/* The depth of a chunk: 32 wastes less where the last one of a tap would be half empty. */
+static inline int nhwc_depth_of(const struct convoy_conv_shape *s)
+{
+    int rest = nhwc_tap_channels(s) % 64;
+    return rest > 0 && rest <= 32 ? 32 : 64;
 }
 
 template <int DEPTH> static inline size_t nhwc_packed_floats(const struct convoy_conv_shape *s)
@@ -235,6 +265,14 @@ static inline cudaError_t nhwc_describe(const struct convoy_conv_shape *s,
     job->input_shift = operands->input_shift;
     job->input_relu = s->nhwc.input == CONVOY_NHWC_SCALED_RELU;
     job->c = s->c;
+    job->input_sums = operands->input_sums;
+    job->input_epsilon = s->nhwc.normalization.epsilon;
+    job->input_factor = s->nhwc.normalization.factor;
+    job->input_rms = s->nhwc.normalization.rms;
+    job->input_moments = reinterpret_cast<const float2 *>(operands->input_moments);
+    job->input_parts = convoy_nhwc_moments(s->c);
+    job->moments = s->nhwc.moments ? reinterpret_cast<float2 *>(operands->moments) : nullptr;
+    job->parts = convoy_nhwc_moments(s->k);
     job->pixels = tensor_divider(s->oh * s->ow);
     job->overflow = operands->overflow;
     struct convoy_map_images images = nhwc_images_of(s, operands->x.data, depth, m);

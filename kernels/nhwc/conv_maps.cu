@@ -1,5 +1,5 @@
-/* The kernels of conv_maps.cuh in the list of convolutions: nhwc_maps:MAPSxOUTPUTS/SHARExSPLIT.
- * Compute capability 9.0 alone.
+/* The kernels of conv_maps.cuh in the list of convolutions: nhwc_maps:MAPSxOUTPUTS/SHARExSPLIT, and
+ * nhwc_normalized_maps, which normalise (normalized.cuh). Compute capability 9.0 alone.
  *
  * Floor: inputs, weights and outputs once through device memory, or the products at the tensor cores' rate,
  * whichever is longer. What should bound few images is neither: it is what a multiprocessor gets from the L2
@@ -59,13 +59,27 @@
     X(2, 2, 18, 256, 144, 2, 1)                                                                              \
     X(2, 2, 18, 256, 144, 1, 4)
 
+#define NORMALIZED_INSTANCES(X)                                                                              \
+    X(1, 1, 3, 64, 24, 1, 1)                                                                                 \
+    X(1, 1, 5, 64, 40, 1, 1)                                                                                 \
+    X(1, 1, 7, 64, 56, 1, 1)                                                                                 \
+    X(1, 1, 9, 64, 72, 1, 1)                                                                                 \
+    X(1, 1, 13, 64, 104, 1, 1)                                                                               \
+    X(2, 1, 3, 128, 24, 1, 1)                                                                                \
+    X(2, 1, 5, 128, 40, 1, 1)                                                                                \
+    X(2, 1, 9, 128, 72, 1, 1)                                                                                \
+    X(2, 1, 9, 128, 72, 2, 1)                                                                                \
+    X(2, 1, 13, 128, 104, 1, 1)                                                                              \
+    X(2, 2, 18, 256, 144, 1, 1)                                                                              \
+    X(2, 2, 18, 256, 144, 2, 1)
+
 #define END_CYCLES   5000.0 /* of a tile of 128 x 128; fitted as NHWC_START_CYCLES is */
 #define SHARE_CYCLES 120.0  /* for each block of a cluster that shares weights */
 #define LEAST_CHUNKS 2      /* of a block of a divided reduction */
 
 /* ---- Launch ---- */
 
-template <int GROUPS, int ROWS, int NT, int SHARE, int SPLIT>
+template <bool NORMALIZES, int GROUPS, int ROWS, int NT, int SHARE, int SPLIT>
 static cudaError_t launch_maps(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
                                cudaStream_t stream)
 {
@@ -73,14 +87,17 @@ static cudaError_t launch_maps(const struct convoy_conv_shape *s, const struct c
     static_assert(tile::OUTPUTS % SPLIT == 0, "each block of a divided reduction finishes as many outputs");
     static_assert(tile::WEIGHT_BYTES % (16 * SHARE) == 0,
                   "a block's part of the weights is whole pieces of 16 bytes");
+    static_assert(SPLIT == 1 || !NORMALIZES, "a block that normalises has all of the reduction");
     struct nhwc_job job = {};
     cudaError_t error = nhwc_describe(s, operands, NHWC_MAPS_DEPTH, tile::OUTPUTS, tile::MAPS, 0, &job);
     if (error != cudaSuccess)
         return error;
     int shares = (int)convoy_div_up(job.tiles / job.tiles_n, SHARE) * job.tiles_n;
-    return convoy_launch_as(convoy_launch_form{SHARE * SPLIT, true}, nhwc_conv_maps<GROUPS, ROWS, NT>,
-                            dim3((unsigned)(shares * SHARE * SPLIT)), dim3(tile::THREADS), tile::SHARED_BYTES,
-                            stream, job, nhwc_maps_cluster{SHARE, SPLIT});
+    return convoy_launch_as(convoy_launch_form{SHARE * SPLIT, true},
+                            nhwc_conv_maps<GROUPS, ROWS, NT, NORMALIZES>,
+                            dim3((unsigned)(shares * SHARE * SPLIT)), dim3(tile::THREADS),
+                            NORMALIZES ? tile::NORMALIZED_BYTES : tile::SHARED_BYTES, stream, job,
+                            nhwc_maps_cluster{SHARE, SPLIT});
 }
 
 /* ---- Estimates ---- */
@@ -103,23 +120,28 @@ static float estimate_maps(const struct convoy_conv_shape *s)
 
 /* ---- The list ---- */
 
-template <int OUTPUTS, int SHARE, int SPLIT> static bool takes_maps(const struct convoy_conv_shape *s)
+template <bool (*TAKES)(const struct convoy_conv_shape *), int OUTPUTS, int SHARE, int SPLIT>
+static bool takes_maps(const struct convoy_conv_shape *s)
 {
     return s->k % 8 == 0 && s->nhwc.window == 0 && nhwc_outputs_of(s) <= 64 * 1024 &&
            (SPLIT == 1 || nhwc_chunks_of(s, NHWC_MAPS_DEPTH) >= LEAST_CHUNKS * SPLIT) &&
-           (SHARE == 1 || nhwc_outputs_of(s) > OUTPUTS) && nhwc_takes(s) &&
+           (SHARE == 1 || nhwc_outputs_of(s) > OUTPUTS) && nhwc_takes_moments(s, 64, TAKES) &&
            (SHARE * SPLIT == 1 || convoy_has_clusters());
 }
 
-#define MAPS(GROUPS, ROWS, NT, MAPS, OUTPUTS, SHARE, SPLIT)                                                  \
-    {"nhwc_maps:" #MAPS "x" #OUTPUTS "/" #SHARE "x" #SPLIT,                                                  \
+#define KERNEL(NAME, TAKES, NORMALIZES, GROUPS, ROWS, NT, MAPS, OUTPUTS, SHARE, SPLIT)                       \
+    {NAME #MAPS "x" #OUTPUTS "/" #SHARE "x" #SPLIT,                                                          \
      CONVOY_COMPUTE_FP16,                                                                                    \
-     takes_maps<OUTPUTS, SHARE, SPLIT>,                                                                      \
+     takes_maps<TAKES, OUTPUTS, SHARE, SPLIT>,                                                               \
      estimate_maps<GROUPS, ROWS, NT, SHARE, SPLIT>,                                                          \
      nhwc_packed_floats<NHWC_MAPS_DEPTH>,                                                                    \
      nhwc_pack<NHWC_MAPS_DEPTH>,                                                                             \
      convoy_no_scratch,                                                                                      \
-     launch_maps<GROUPS, ROWS, NT, SHARE, SPLIT>,                                                            \
+     launch_maps<NORMALIZES, GROUPS, ROWS, NT, SHARE, SPLIT>,                                                \
      true},
+#define MAPS(...)       KERNEL("nhwc_maps:", nhwc_takes, false, __VA_ARGS__)
+#define NORMALIZED(...) KERNEL("nhwc_normalized_maps:", nhwc_takes_normalized, true, __VA_ARGS__)
 
 const struct convoy_conv_kernel convoy_conv_nhwc_maps[CONVOY_NHWC_MAPS_KERNELS] = {MAPS_INSTANCES(MAPS)};
+const struct convoy_conv_kernel convoy_conv_nhwc_normalized_maps[CONVOY_NHWC_NORMALIZED_MAPS_KERNELS] = {
+    NORMALIZED_INSTANCES(NORMALIZED)};

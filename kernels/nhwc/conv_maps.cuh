@@ -26,6 +26,7 @@
 #include "kernels/device/wgmma_columns.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
+#include "kernels/nhwc/normalized.cuh"
 
 #define NHWC_MAPS_DEPTH 64
 #define NHWC_MAPS_RING  (110 << 10) /* bytes of a ring of which two fit into a multiprocessor */
@@ -41,7 +42,9 @@ template <int GROUPS, int ROWS, int NT> struct nhwc_maps_tile {
     static constexpr int STAGES = FIT < NHWC_MAPS_STAGE ? FIT : NHWC_MAPS_STAGE;
     static constexpr int PITCH = MAPS + 4; /* of the sums, in numbers */
     static constexpr int BARRIERS = STAGES * STAGE_BYTES;
+    static constexpr int SCALINGS = BARRIERS + 256;            /* of outputs that are normalised */
     static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024; /* 1024: to begin on a multiple of that */
+    static constexpr int NORMALIZED_BYTES = SHARED_BYTES + OUTPUTS * (int)sizeof(float2);
     static constexpr int THREADS = (GROUPS + 1) * CONVOY_WARPGROUP;
     /* Two pieces of sums need registers of the warpgroup that copies, which keeps as many as the loop at the
      * end wants: 56 + 2 x 224 are 3 x 168. */
@@ -159,10 +162,11 @@ static __device__ __forceinline__ uint4 nhwc_residual_of(const struct nhwc_job &
 }
 
 /* What a thread adds to the sums, loaded while these are made: the residual of its first output, and the bias
- * of 8 maps, which are the same ones for all of its outputs. */
+ * of 8 maps, which are the same ones for all of its outputs. weights: sums of those of each map, where the
+ * outputs are normalised. */
 struct nhwc_maps_addends {
     uint4 residual;
-    float bias[NHWC_CELL];
+    float bias[NHWC_CELL], weights[NHWC_CELL];
 };
 
 /* The first output that a block stores: of its tile, or of its part where the cluster divides the reduction.
@@ -174,7 +178,7 @@ static __device__ __forceinline__ int nhwc_first_of(const struct nhwc_maps_place
 }
 
 /* By every thread, which stores, too: so it waits for the kernel before. */
-template <typename TILE>
+template <typename TILE, bool NORMALIZES>
 static __device__ __forceinline__ struct nhwc_maps_addends
 nhwc_addends_of(const struct nhwc_job &job, const struct nhwc_maps_place &place, int split)
 {
@@ -183,6 +187,8 @@ nhwc_addends_of(const struct nhwc_job &job, const struct nhwc_maps_place &place,
     struct nhwc_maps_addends addends;
     int i = (int)threadIdx.x, n = place.map + i % CELLS * NHWC_CELL;
     nhwc_load_vector(job.bias, n, job.k, 0.0f, addends.bias);
+    if constexpr (NORMALIZES)
+        nhwc_load_vector(job.input_sums, n, job.k, 0.0f, addends.weights);
     convoy_wait_for_previous();
     int m = place.output + nhwc_first_of<TILE>(place, split) + i / CELLS;
     addends.residual = nhwc_residual_of(job, m, n);
@@ -214,38 +220,54 @@ static __device__ __forceinline__ void nhwc_add_sums(const float *from, int rank
 }
 
 /* Makes a block's outputs of the sums: all of its tile, or its part where the cluster divides the reduction.
- */
-template <typename TILE>
-static __device__ __forceinline__ void nhwc_finish_maps(const struct nhwc_job &job, const float *sums,
-                                                        const struct nhwc_maps_place &place, int split,
-                                                        const struct nhwc_maps_addends &addends)
+ * scalings: of each output, where they are normalised. */
+template <typename TILE, bool NORMALIZES>
+static __device__ __forceinline__ void
+nhwc_finish_maps(const struct nhwc_job &job, const float *sums, const float2 *scalings,
+                 const struct nhwc_maps_place &place, int split, const struct nhwc_maps_addends &addends)
 {
     constexpr int CELLS = TILE::MAPS / NHWC_CELL;
     int outputs = TILE::OUTPUTS / split, first = nhwc_first_of<TILE>(place, split);
     uint4 added = addends.residual;
 #pragma unroll 1
-    for (int i = (int)threadIdx.x; i < outputs * CELLS; i += TILE::THREADS) {
+    for (int i = (int)threadIdx.x; i - (int)threadIdx.x % 32 < outputs * CELLS; i += TILE::THREADS) {
         int row = first + i / CELLS, cell = i % CELLS, next = i + TILE::THREADS;
         int m = place.output + row, n = place.map + cell * NHWC_CELL;
         const uint4 residual = added;
         added = nhwc_residual_of(job, next < outputs * CELLS ? place.output + first + next / CELLS : job.m,
                                  place.map + next % CELLS * NHWC_CELL);
-        if (m >= job.m || n >= job.columns)
-            continue;
+        bool there = i < outputs * CELLS && m < job.m && n < job.columns;
+        struct nhwc_moments moments = {0, 0};
         float total[NHWC_CELL] = {}, addend[NHWC_CELL];
-        const float *from = sums + row * TILE::PITCH + cell * NHWC_CELL;
-        if (split == 1)
-            nhwc_add_sums(from, 0, true, total);
-        else
+        if (there) {
+            const float *from = sums + row * TILE::PITCH + cell * NHWC_CELL;
+            if (split == 1)
+                nhwc_add_sums(from, 0, true, total);
+            else
 #pragma unroll 4 /* so that loads from several blocks are under way */
-            for (int block = 0; block < split; block++)
-                nhwc_add_sums(from, block, false, total);
-        nhwc_unpack(residual, addend);
+                for (int block = 0; block < split; block++)
+                    nhwc_add_sums(from, block, false, total);
+            nhwc_unpack(residual, addend);
+            if constexpr (NORMALIZES) {
+                const float2 scaling = scalings[row];
+#pragma unroll
+                for (int e = 0; e < NHWC_CELL; e++)
+                    total[e] = fmaf(total[e], scaling.x, scaling.y * addends.weights[e]);
+            }
+#pragma unroll
+            for (int e = 0; e < NHWC_CELL; e++)
+                total[e] += addends.bias[e] + addend[e];
+            nhwc_activate(job.act, total);
+            nhwc_store_new(job.out + m * job.out_pixel + n, total, job.overflow, m / (job.oh * job.ow));
+        }
+        if (job.moments == nullptr)
+            continue;
 #pragma unroll
         for (int e = 0; e < NHWC_CELL; e++)
-            total[e] += addends.bias[e] + addend[e];
-        nhwc_activate(job.act, total);
-        nhwc_store_new(job.out + m * job.out_pixel + n, total, job.overflow, m / (job.oh * job.ow));
+            moments.add(total[e]);
+        moments.join<8>();
+        if (there && cell % 8 == 0)
+            job.moments[(int64_t)m * job.parts + n / 64] = make_float2(moments.total, moments.squares);
     }
 }
 
@@ -267,7 +289,8 @@ static __device__ __forceinline__ void nhwc_part_maps(struct nhwc_maps_cluster c
         convoy_cluster_sync();
 }
 
-template <int GROUPS, int ROWS, int NT>
+/* NORMALIZES: as normalized.cuh says; the cluster does not divide the reduction then. */
+template <int GROUPS, int ROWS, int NT, bool NORMALIZES = false>
 static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
                                          nhwc_maps_tile<GROUPS, ROWS, NT>::BLOCKS)
     nhwc_conv_maps(CONVOY_PARAMETER(struct nhwc_job) job, struct nhwc_maps_cluster cluster)
@@ -276,6 +299,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
     using barriers_of = nhwc_barriers<tile, GROUPS, tile::STAGES, 0>;
     char *shared = nhwc_shared();
     float *sums = reinterpret_cast<float *>(shared);
+    float2 *scalings = reinterpret_cast<float2 *>(shared + tile::SCALINGS);
     const barriers_of barriers = {reinterpret_cast<uint64_t *>(shared + tile::BARRIERS)};
     int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
     const struct nhwc_maps_place place = nhwc_place_of<tile>(job, cluster);
@@ -294,13 +318,19 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
             convoy_registers_leave<56>();
         if (threadIdx.x % CONVOY_WARPGROUP == 0)
             nhwc_fill_maps<tile>(job, shared, barriers, place, cluster.share);
+        if constexpr (NORMALIZES) { /* by the warps that copy nothing */
+            int thread = (int)threadIdx.x % CONVOY_WARPGROUP - 32;
+            convoy_wait_for_previous();
+            if (thread >= 0)
+                nhwc_make_scalings<tile::OUTPUTS, CONVOY_WARPGROUP - 32>(job, place.output, thread, scalings);
+        }
         if constexpr (!tile::TAKES)
-            addends = nhwc_addends_of<tile>(job, place, cluster.split);
+            addends = nhwc_addends_of<tile, NORMALIZES>(job, place, cluster.split);
     } else {
         if constexpr (tile::TAKES)
             convoy_registers_take<224>();
         if constexpr (!tile::TAKES) /* else they would be on the stack meanwhile */
-            addends = nhwc_addends_of<tile>(job, place, cluster.split);
+            addends = nhwc_addends_of<tile, NORMALIZES>(job, place, cluster.split);
         float sum[ROWS][NT][4] = {};
         int turn = 0;
 #pragma unroll 1
@@ -331,9 +361,9 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP,
             nhwc_put_maps<tile>(sums, (group * ROWS + i) * NHWC_PIECE, sum[i]);
     }
     if constexpr (tile::TAKES)
-        addends = nhwc_addends_of<tile>(job, place, cluster.split);
+        addends = nhwc_addends_of<tile, NORMALIZES>(job, place, cluster.split);
     nhwc_meet_maps(cluster.split);
-    nhwc_finish_maps<tile>(job, sums, place, cluster.split, addends);
+    nhwc_finish_maps<tile, NORMALIZES>(job, sums, scalings, place, cluster.split, addends);
     nhwc_part_maps(cluster);
 }
 

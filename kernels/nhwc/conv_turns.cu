@@ -1,5 +1,5 @@
-/* The kernels of conv_turns.cuh in the list of convolutions: nhwc_turns:ROWSxTILES/STAGESxBLOCKS.
- * Compute capability 9.0 alone.
+/* The kernels of conv_turns.cuh in the list of convolutions: nhwc_turns:ROWSxTILES/STAGESxBLOCKS, and
+ * nhwc_normalized_turns, which normalise (normalized.cuh). Compute capability 9.0 alone.
  *
  * Floor: inputs, weights and outputs once through device memory, or the products at the tensor cores' rate,
  * whichever is longer.
@@ -10,6 +10,7 @@
  * (mbarrier.arrive.release.cluster) a chunk took 1,650 cycles whatever its size, and clusters of 2 reached
  * 282. Tiles of 128 x 64 in clusters reached 320 at most. */
 #include "kernels/nhwc/conv_turns.cuh"
+#include "kernels/nhwc/normalized.cuh"
 
 /* Pieces of 64 rows of a tile, tiles of 8 columns, stages, places for results, blocks of a cluster. */
 #define TURNS_INSTANCES(X)                                                                                   \
@@ -21,7 +22,7 @@
 #define END_CYCLES   4200.0 /* of a tile of 128 x 128; fitted as NHWC_START_CYCLES is */
 #define SHARE_CYCLES 120.0  /* for each block of a cluster */
 
-template <int ROWS, int NT, int STAGES, int BUFFERS, int CLUSTER>
+template <template <int, int> class INPUT, int ROWS, int NT, int STAGES, int BUFFERS, int CLUSTER>
 static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
                           cudaStream_t stream)
 {
@@ -34,7 +35,7 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
     int clusters = NHWC_SMS / CLUSTER > 1 ? NHWC_SMS / CLUSTER : 1;
     clusters = shares < clusters ? shares : clusters;
     return convoy_launch_as(
-        convoy_launch_form{CLUSTER, true}, nhwc_conv_turns<ROWS, NT, DEPTH, STAGES, BUFFERS, CLUSTER>,
+        convoy_launch_form{CLUSTER, true}, nhwc_conv_turns<ROWS, NT, DEPTH, STAGES, BUFFERS, CLUSTER, INPUT>,
         dim3((unsigned)(clusters * CLUSTER)), dim3(tile::THREADS), tile::SHARED_BYTES, stream, job);
 }
 
@@ -51,26 +52,27 @@ template <int ROWS, int NT, int CLUSTER> static float estimate(const struct conv
                          nhwc_floor_us(s) * 1.1);
 }
 
-static bool takes(const struct convoy_conv_shape *s)
+template <bool (*TAKES)(const struct convoy_conv_shape *), int CLUSTER>
+static bool takes_in(const struct convoy_conv_shape *s)
 {
     int rest = nhwc_tap_channels(s) % DEPTH;
-    return (rest == 0 || rest >= DEPTH / 2) && nhwc_takes(s);
+    return (rest == 0 || rest >= DEPTH / 2) && nhwc_takes_moments(s, 64, TAKES) &&
+           (CLUSTER == 1 || convoy_has_clusters());
 }
 
-template <int CLUSTER> static bool takes_in(const struct convoy_conv_shape *s)
-{
-    return takes(s) && (CLUSTER == 1 || convoy_has_clusters());
-}
-
-#define TURNS(ROWS, NT, STAGES, BUFFERS, CLUSTER)                                                            \
-    {"nhwc_turns:" #ROWS "x" #NT "/" #STAGES "x" #CLUSTER,                                                   \
+#define KERNEL(NAME, TAKES, INPUT, ROWS, NT, STAGES, BUFFERS, CLUSTER)                                       \
+    {NAME #ROWS "x" #NT "/" #STAGES "x" #CLUSTER,                                                            \
      CONVOY_COMPUTE_FP16,                                                                                    \
-     takes_in<CLUSTER>,                                                                                      \
+     takes_in<TAKES, CLUSTER>,                                                                               \
      estimate<ROWS, NT, CLUSTER>,                                                                            \
      nhwc_packed_floats<DEPTH>,                                                                              \
      nhwc_pack<DEPTH>,                                                                                       \
      convoy_no_scratch,                                                                                      \
-     launch<ROWS, NT, STAGES, BUFFERS, CLUSTER>,                                                             \
+     launch<INPUT, ROWS, NT, STAGES, BUFFERS, CLUSTER>,                                                      \
      true},
+#define TURNS(...)      KERNEL("nhwc_turns:", nhwc_takes, nhwc_as_is, __VA_ARGS__)
+#define NORMALIZED(...) KERNEL("nhwc_normalized_turns:", nhwc_takes_few_moments, nhwc_normalized, __VA_ARGS__)
 
 const struct convoy_conv_kernel convoy_conv_nhwc_turns[CONVOY_NHWC_TURNS_KERNELS] = {TURNS_INSTANCES(TURNS)};
+const struct convoy_conv_kernel convoy_conv_nhwc_normalized_turns[CONVOY_NHWC_TURNS_KERNELS] = {
+    TURNS_INSTANCES(NORMALIZED)};

@@ -112,7 +112,9 @@ static __device__ __forceinline__ void nhwc_give_stage(bool mine, int lane, uint
         convoy_barrier_arrive_if(mine && lane == 0, barrier);
 }
 
-template <int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int CLUSTER>
+/* INPUT: what is done with the inputs (inputs.cuh), which it does not change. */
+template <int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int CLUSTER,
+          template <int, int> class INPUT = nhwc_as_is>
 static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
     nhwc_conv_turns(CONVOY_PARAMETER(struct nhwc_job) job)
 {
@@ -140,10 +142,15 @@ static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
         convoy_registers_take<240>();
         const nhwc_turns_order<tile, CLUSTER> order(job);
         int lane = (int)threadIdx.x % 32, number = 0;
+        INPUT<ROWS, DEPTH> input;
+        static_assert(!input.CHANGES, "the inputs stay as they are");
+        if constexpr (input.READS)
+            convoy_wait_for_previous(); /* which wrote moments */
         for (int at = order.first + group * order.step; at < order.end;
              at += NHWC_TURNS * order.step, number++) {
             int first = (number * NHWC_TURNS + group) * job.chunks;
             float sum[ROWS][NT][4] = {};
+            input.begin(job, order.output(at));
             if (number + group > 0) /* the other one's number-th tile, or the one before, is under way */
                 convoy_barrier_wait(nhwc_turn_of<barriers_of, STAGES, BUFFERS>(barriers, group),
                                     (number + group - 1) % 2);
@@ -169,6 +176,7 @@ static __global__ void __launch_bounds__((NHWC_TURNS + 1) * CONVOY_WARPGROUP, 1)
                 lane == 0, nhwc_turn_of<barriers_of, STAGES, BUFFERS>(barriers, NHWC_TURNS - 1 - group));
             convoy_wgmma_wait<0>();
             nhwc_give_stage<CLUSTER>(true, lane, barriers.empty(first + job.chunks - 1));
+            input.end(job, order.column(at), sum);
             nhwc_end_tile<tile, ROWS, NT, BUFFERS>(job, barriers, shared + tile::RESULTS, group, number,
                                                    order.output(at), order.column(at), sum);
         }

@@ -52,22 +52,15 @@ static float estimate(const struct convoy_conv_shape *s)
 
 /* ---- The list ---- */
 
-/* A chunk of 32 wastes less where the last one of a tap would be half empty. */
-static int depth_of(const struct convoy_conv_shape *s)
+template <int NT, int DEPTH> static bool takes_at(const struct convoy_conv_shape *s)
 {
-    int rest = nhwc_tap_channels(s) % 64;
-    return rest > 0 && rest <= 32 ? 32 : 64;
-}
-
-template <int DEPTH> static bool takes_at(const struct convoy_conv_shape *s)
-{
-    return depth_of(s) == DEPTH && nhwc_takes(s);
+    return nhwc_depth_of(s) == DEPTH && nhwc_takes_moments(s, NT * 8, nhwc_takes);
 }
 
 #define PERSISTENT(GROUPS, ROWS, NT, DEPTH, STAGES, BUFFERS, BLOCKS)                                         \
     {"nhwc_wgmma:" #GROUPS "x" #ROWS "x" #NT "/" #DEPTH "x" #STAGES,                                         \
      CONVOY_COMPUTE_FP16,                                                                                    \
-     takes_at<DEPTH>,                                                                                        \
+     takes_at<NT, DEPTH>,                                                                                    \
      estimate<GROUPS, ROWS, NT, DEPTH, BLOCKS>,                                                              \
      nhwc_packed_floats<DEPTH>,                                                                              \
      nhwc_pack<DEPTH>,                                                                                       \

@@ -219,8 +219,8 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
         convoy_registers_take<240>();
     int lane = (int)threadIdx.x % 32, turn = 0, number = 0;
     INPUT<ROWS, DEPTH> input;
-    if constexpr (input.CHANGES)
-        convoy_wait_for_previous(); /* which wrote the gates */
+    if constexpr (input.READS)
+        convoy_wait_for_previous(); /* which wrote gates or moments */
     for (int at = (int)blockIdx.x; at < job.tiles; at += (int)gridDim.x, number++) {
         float sum[ROWS][NT][4] = {};
         input.begin(job, at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE);
@@ -251,7 +251,7 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
         convoy_wgmma_wait<0>();
         convoy_barrier_arrive_if(lane == 0, barriers.empty(turn - 1));
         input.tell(job);
-
+        input.end(job, at % job.tiles_n * tile::N, sum);
         nhwc_end_tile<tile, ROWS, NT, BUFFERS>(job, barriers, shared + tile::RESULTS, group, number,
                                                at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE,
                                                at % job.tiles_n * tile::N, sum);

@@ -15,7 +15,8 @@
 
 /* Inputs as they are. All kinds have these functions. ROWS: pieces of 64 rows of a warpgroup. */
 template <int ROWS, int DEPTH> struct nhwc_as_is {
-    static constexpr bool CHANGES = false;
+    static constexpr bool CHANGES = false; /* the inputs in shared memory */
+    static constexpr bool READS = false;   /* something that the kernel before wrote, or one before that */
 
     __device__ __forceinline__ void begin(const struct nhwc_job &, int)
     {
@@ -29,11 +30,16 @@ template <int ROWS, int DEPTH> struct nhwc_as_is {
     __device__ __forceinline__ void tell(const struct nhwc_job &)
     {
     }
+    /* What is done to the sums of maps from `column` on, before bias and residual. */
+    template <int NT>
+    __device__ __forceinline__ void end(const struct nhwc_job &, int, float (&)[ROWS][NT][4])
+    {
+    }
 };
 
 /* What the kinds that change inputs have in common. */
-template <int ROWS, int DEPTH> struct nhwc_changed {
-    static constexpr bool CHANGES = true;
+template <int ROWS, int DEPTH> struct nhwc_changed : nhwc_as_is<ROWS, DEPTH> {
+    static constexpr bool CHANGES = true, READS = true;
     static constexpr int CELLS = DEPTH / NHWC_CELL, APART = CONVOY_WARPGROUP / CELLS;
     static constexpr int COUNT = ROWS * NHWC_PIECE / APART;
     int row = (int)threadIdx.x % CONVOY_WARPGROUP / CELLS, cell = (int)threadIdx.x % CELLS;

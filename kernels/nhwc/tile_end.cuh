@@ -15,27 +15,35 @@
 #include "kernels/nhwc/conv_job.cuh"
 #include "kernels/nhwc/overflow.cuh"
 
-/* Adds the biases of NT tiles of columns, from `column` on; columns that are no map get none. All loads are
- * under way together. */
+/* Those of k numbers, one for each map, that a lane's sums of NT tiles of columns from `column` on have;
+ * columns that are no map get zeros. All loads are under way together. */
+template <int NT>
+static __device__ __forceinline__ void nhwc_load_columns(const float *of_maps, int k, int column, int lane,
+                                                         float2 (&values)[NT])
+{
+    int first = column + lane % 4 * 2; /* even */
+    const float *from = of_maps + first;
+    if (column + NT * 8 <= k) {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+            values[j] = __ldg(reinterpret_cast<const float2 *>(from + j * 8));
+    } else {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+            values[j] = make_float2(first + j * 8 < k ? __ldg(from + j * 8) : 0.0f,
+                                    first + j * 8 + 1 < k ? __ldg(from + j * 8 + 1) : 0.0f);
+    }
+}
+
+/* Adds the biases of NT tiles of columns, from `column` on. */
 template <int NT>
 static __device__ __forceinline__ void nhwc_add_bias(const struct nhwc_job &job, int column, int lane,
                                                      float (&sum)[NT][4])
 {
     if (job.bias == nullptr)
         return;
-    int first = column + lane % 4 * 2; /* even */
-    const float *from = job.bias + first;
     float2 bias[NT];
-    if (column + NT * 8 <= job.k) {
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            bias[j] = __ldg(reinterpret_cast<const float2 *>(from + j * 8));
-    } else {
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            bias[j] = make_float2(first + j * 8 < job.k ? __ldg(from + j * 8) : 0.0f,
-                                  first + j * 8 + 1 < job.k ? __ldg(from + j * 8 + 1) : 0.0f);
-    }
+    nhwc_load_columns(job.bias, job.k, column, lane, bias);
 #pragma unroll
     for (int j = 0; j < NT; j++)
 #pragma unroll
@@ -115,6 +123,53 @@ static __device__ __forceinline__ void nhwc_end_piece(const struct nhwc_job &job
     nhwc_put<TILE>(panels, row, lane, sum, over);
 }
 
+/* Sums of numbers and of their squares: of some channels of a pixel, then of all. */
+struct nhwc_moments {
+    float total, squares;
+
+    __device__ __forceinline__ void add(float value)
+    {
+        total += value;
+        squares = fmaf(value, value, squares);
+    }
+    __device__ __forceinline__ void add(const float2 &other)
+    {
+        total += other.x;
+        squares += other.y;
+    }
+    /* Of LANES neighbouring lanes: all get the sums. */
+    template <int LANES> __device__ __forceinline__ void join(void)
+    {
+#pragma unroll
+        for (int offset = LANES / 2; offset > 0; offset /= 2) {
+            total += __shfl_xor_sync(0xffffffffu, total, offset);
+            squares += __shfl_xor_sync(0xffffffffu, squares, offset);
+        }
+    }
+};
+
+/* Writes the moments of results m and m + 8, 64 columns after 64. */
+template <int NT>
+static __device__ __forceinline__ void nhwc_put_moments(const struct nhwc_job &job, int m, int column,
+                                                        int lane, const float (&sum)[NT][4])
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int first = 0; first < NT; first += 8) {
+            struct nhwc_moments moments = {0, 0};
+#pragma unroll
+            for (int j = first; j < first + 8; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    moments.add(sum[j][half * 2 + e]);
+            moments.join<4>();
+            int at = m + half * 8, part = column / 64 + first / 8;
+            if (lane % 4 == 0 && at < job.m && part < job.parts)
+                job.moments[(int64_t)at * job.parts + part] = make_float2(moments.total, moments.squares);
+        }
+}
+
 /* Tells the images of outputs m and m + 8 of those that fp16 does not hold. */
 static __device__ __forceinline__ void nhwc_tell_rows(const struct nhwc_job &job, int m,
                                                       const uint32_t (&over)[2])
@@ -155,6 +210,9 @@ static __device__ __forceinline__ void nhwc_end_tile(const struct nhwc_job &job,
         nhwc_end_piece<TILE>(job, result + i * TILE::PANELS * TILE::PANEL_BYTES, row, lane, column, sum[i],
                              over);
         nhwc_tell_rows(job, first + i * NHWC_PIECE + row + lane / 4, over);
+        if constexpr (NT % 8 == 0)
+            if (job.moments != nullptr)
+                nhwc_put_moments(job, first + i * NHWC_PIECE + row + lane / 4, column, lane, sum[i]);
     }
     convoy_wgmma_publish();
     nhwc_group_sync(group);

@@ -15,19 +15,20 @@ void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_
         snprintf(excited, sizeof(excited), " excited %d of %d", s->nhwc.excitation.squeezed,
                  s->nhwc.excitation.patches);
     snprintf(key->text, sizeof(key->text),
-             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d%s%s", s->n,
-             s->c, s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
+             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d%s%s%s",
+             s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
              s->dilation[1], s->pad[0], s->pad[1], s->oh, s->ow, s->bias, s->residual, (int)s->act.kind,
              s->pool, s->u8, (int)s->compute_type,
-             !s->nhwc.on                          ? ""
-             : s->nhwc.window > 0                 ? " nhwc window"
-             : s->nhwc.pool.oh > 0                ? " nhwc images pool"
-             : s->nhwc.images                     ? " nhwc images"
-             : s->nhwc.input == CONVOY_NHWC_GATED ? " nhwc gated"
-             : excited[0] != '\0'                 ? " nhwc"
-             : s->nhwc.input != CONVOY_NHWC_AS_IS ? " nhwc scaled"
-                                                  : " nhwc",
-             excited);
+             !s->nhwc.on                               ? ""
+             : s->nhwc.window > 0                      ? " nhwc window"
+             : s->nhwc.pool.oh > 0                     ? " nhwc images pool"
+             : s->nhwc.images                          ? " nhwc images"
+             : s->nhwc.input == CONVOY_NHWC_GATED      ? " nhwc gated"
+             : s->nhwc.input == CONVOY_NHWC_NORMALIZED ? " nhwc normalized"
+             : excited[0] != '\0'                      ? " nhwc"
+             : s->nhwc.input != CONVOY_NHWC_AS_IS      ? " nhwc scaled"
+                                                       : " nhwc",
+             excited, s->nhwc.on && s->nhwc.moments ? " moments" : "");
 }
 
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)

@@ -13,8 +13,9 @@ int convoy_cuda_layer_weights(struct convoy_cuda_lowering *l, const struct convo
 {
     int code = 0;
     conv->weights.where = CONVOY_CUDA_CONSTANT;
-    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, conv->tensors,
-                                                        conv->layers, conv->kernel, shape, &code, l->error);
+    conv->weights.constant =
+        convoy_cuda_weights_packed(l->source->weights, l->graph, conv->tensors, conv->layers, conv->scaled_by,
+                                   conv->kernel, shape, &code, l->error);
     return code;
 }
 
@@ -23,6 +24,7 @@ int convoy_cuda_layer_constants(struct convoy_cuda_lowering *l, const struct con
 {
     conv->layers = 1;
     conv->tensors[0] = l->node->inputs[1];
+    conv->scaled_by = -1;
     int code = convoy_cuda_layer_weights(l, shape, conv);
     return code == 0 && shape->bias ? convoy_cuda_reads(l, l->node->inputs[2], &conv->bias) : code;
 }

@@ -13,8 +13,7 @@
  * mobilenet_v3_large 0.314 in place of 0.310. */
 #define MOST_ROWS 4
 
-/* Is what the convolution adds, if it adds something, a tensor that kernels in 16 bits add? */
-static bool adds_images(const struct convoy_cuda_lowering *l, int group)
+bool convoy_cuda_adds_images(const struct convoy_cuda_lowering *l, int group)
 {
     int64_t dims[4];
     int residual = l->source->groups->groups[group].residual;
@@ -26,8 +25,9 @@ static int reader_of(const struct convoy_cuda_lowering *l, int group, int x, str
 {
     int reader = convoy_cuda_reader_of(l, l->source->groups->groups[group].output);
     if (convoy_cuda_by_layers("CONVOY_INPUTS") || reader < 0 || x == l->graph->input ||
-        l->changed_of[x].x >= 0 || convoy_cuda_in_bottleneck(l, reader) || !adds_images(l, reader) ||
-        !convoy_cuda_plain_conv(l, reader, shape) || !convoy_cuda_keeps_size(shape, 1))
+        l->changed_of[x].x >= 0 || convoy_cuda_in_bottleneck(l, reader) ||
+        !convoy_cuda_adds_images(l, reader) || !convoy_cuda_plain_conv(l, reader, shape) ||
+        !convoy_cuda_keeps_size(shape, 1))
         return -1;
     convoy_cuda_dense_layout(shape);
     shape->nhwc.gate_pixel = shape->nhwc.pixel;
@@ -106,7 +106,7 @@ static int leave(struct convoy_cuda_lowering *l, int reader, const struct convoy
 int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bool *done)
 {
     struct convoy_cuda_changed changed = {
-        x, CONVOY_NHWC_GATED, gates, -1, -1, convoy_cuda_excitation_of(l, gates), NULL};
+        x, CONVOY_NHWC_GATED, gates, -1, -1, convoy_cuda_excitation_of(l, gates), {0}, 0, NULL};
     if (changed.excitation.squeezed > 0)
         changed.input = CONVOY_NHWC_EXCITED;
     int reader = changed.input == CONVOY_NHWC_EXCITED
@@ -128,6 +128,8 @@ int convoy_cuda_leave_scale(struct convoy_cuda_lowering *l, const struct convoy_
                                                 l->node->inputs[1],
                                                 l->node->inputs[2],
                                                 {0},
+                                                {0},
+                                                0,
                                                 NULL};
     if (!relu && group->act.kind != CONVOY_UNARY_NONE)
         return 0;
@@ -177,7 +179,7 @@ static bool enlarges(struct convoy_unary act)
 int convoy_cuda_leave_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
     const struct convoy_cuda_changed changed = {
-        l->node->inputs[0], CONVOY_NHWC_AS_IS, -1, -1, -1, {0}, l->node};
+        l->node->inputs[0], CONVOY_NHWC_AS_IS, -1, -1, -1, {0}, {0}, 0, l->node};
     int reader = keeps_pixels(l, group) ? reader_that_does(l, changed.x, changed.input) : -1;
     if (reader < 0)
         return 0;
@@ -195,6 +197,8 @@ int convoy_cuda_reads_changed(struct convoy_cuda_lowering *l, const struct convo
                               struct convoy_conv_shape *shape, struct convoy_cuda_conv_step *conv)
 {
     int code = 0;
+    if (changed->input == CONVOY_NHWC_NORMALIZED)
+        return 0; /* constants alone, which are the layer's */
     if (changed->input == CONVOY_NHWC_GATED)
         return convoy_cuda_reads_nhwc(l, changed->gates, &conv->gates, &shape->nhwc.gate_pixel);
     if (changed->input == CONVOY_NHWC_EXCITED)

@@ -50,9 +50,25 @@ int convoy_cuda_leave_gates(struct convoy_cuda_lowering *l, int x, int gates, bo
 int convoy_cuda_leave_scale(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                             bool *done);
 int convoy_cuda_leave_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
+/* Normalises along the channels of each pixel, where these are the last axis, or leaves it to the convolution
+ * or dense layer that alone reads the output, or its rows in another order. */
+int convoy_cuda_lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                bool *done);
+/* The constants of such a layer, which is being lowered. */
+int convoy_cuda_normalized_constants(struct convoy_cuda_lowering *l,
+                                     const struct convoy_cuda_changed *changed,
+                                     const struct convoy_conv_shape *shape,
+                                     struct convoy_cuda_conv_step *conv);
+/* Can the group's residual, if it has one, be added by kernels in 16 bits? */
+bool convoy_cuda_adds_images(const struct convoy_cuda_lowering *l, int group);
 /* With what such a convolution changes its inputs. */
 int convoy_cuda_reads_changed(struct convoy_cuda_lowering *l, const struct convoy_cuda_changed *changed,
                               struct convoy_conv_shape *shape, struct convoy_cuda_conv_step *conv);
+
+/* Is the group a dense layer of rows of channels that kernels in 16 bits take? Then fills in the shape of the
+ * convolution of 1 x 1 that it is, but for the layout. */
+bool convoy_cuda_dense_shape(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                             struct convoy_conv_shape *shape);
 
 /* A convolution of the network's input whose windows do not overlap, where no kernel takes it as it is. */
 int convoy_cuda_lower_patches(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,

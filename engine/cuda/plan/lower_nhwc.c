@@ -105,6 +105,8 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
         read = input_rows(l, shape);
     shape->nhwc.input = changed->input;
     shape->nhwc.excitation = changed->excitation;
+    shape->nhwc.normalization = changed->normalization;
+    shape->bias = shape->bias || (changed->input == CONVOY_NHWC_NORMALIZED && changed->shift >= 0);
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(l->source->choices, shape);
     if (kernel == NULL)
         return 0;
@@ -134,7 +136,9 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     step->x = x;
     conv->residual = residual;
     code = siblings != NULL ? convoy_cuda_sibling_constants(l, siblings, shape, conv)
-                            : convoy_cuda_layer_constants(l, shape, conv);
+           : changed->input == CONVOY_NHWC_NORMALIZED
+               ? convoy_cuda_normalized_constants(l, changed, shape, conv)
+               : convoy_cuda_layer_constants(l, shape, conv);
     if (code == 0)
         code = convoy_cuda_scratch(l, kernel->scratch_bytes(shape), &conv->scratch);
     if (code == 0 && pools)
@@ -240,31 +244,40 @@ static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     return code || *done || !rows ? code : convoy_cuda_lower_patches(l, group, &shape, done);
 }
 
+bool convoy_cuda_dense_shape(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                             struct convoy_conv_shape *shape)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    const int64_t *w = l->graph->tensors[node->inputs[1]].shape.dims;
+    int64_t x[4] = {0}, y[4] = {0};
+    if (!convoy_cuda_image_dims(l, node->inputs[0], x) || !convoy_cuda_image_dims(l, group->output, y) ||
+        node->inputs[0] == l->graph->input || x[1] != w[1] || y[1] != w[0] || x[2] * x[3] != y[2] * y[3] ||
+        x[0] * x[2] * x[3] > INT_MAX || w[0] > INT_MAX / 8 || w[1] > INT_MAX / 8)
+        return false;
+    *shape = (struct convoy_conv_shape){.n = (int)x[0],
+                                        .c = (int)w[1],
+                                        .h = 1,
+                                        .w = (int)(x[2] * x[3]),
+                                        .k = (int)w[0],
+                                        .r = 1,
+                                        .s = 1,
+                                        .groups = 1,
+                                        .stride = {1, 1},
+                                        .dilation = {1, 1},
+                                        .oh = 1,
+                                        .ow = (int)(x[2] * x[3]),
+                                        .bias = node->input_count > 2,
+                                        .residual = group->residual >= 0,
+                                        .act = group->act,
+                                        .compute_type = l->source->compute_type};
+    return true;
+}
+
 /* A dense layer is a convolution of 1 x 1: a pixel for each row of an image. */
 static int lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
-    const int64_t *w = l->graph->tensors[l->node->inputs[1]].shape.dims;
-    int64_t x[4] = {0}, y[4] = {0};
-    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || !convoy_cuda_image_dims(l, group->output, y) ||
-        l->node->inputs[0] == l->graph->input || x[1] != w[1] || y[1] != w[0] || x[2] * x[3] != y[2] * y[3] ||
-        x[0] * x[2] * x[3] > INT_MAX || w[0] > INT_MAX / 8 || w[1] > INT_MAX / 8)
-        return 0;
-    struct convoy_conv_shape shape = {.n = (int)x[0],
-                                      .c = (int)w[1],
-                                      .h = 1,
-                                      .w = (int)(x[2] * x[3]),
-                                      .k = (int)w[0],
-                                      .r = 1,
-                                      .s = 1,
-                                      .groups = 1,
-                                      .stride = {1, 1},
-                                      .dilation = {1, 1},
-                                      .oh = 1,
-                                      .ow = (int)(x[2] * x[3]),
-                                      .bias = l->node->input_count > 2,
-                                      .act = group->act,
-                                      .compute_type = l->source->compute_type};
-    return add_conv(l, group, &shape, false, done);
+    struct convoy_conv_shape shape;
+    return convoy_cuda_dense_shape(l, group, &shape) ? add_conv(l, group, &shape, false, done) : 0;
 }
 
 int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act,
@@ -315,40 +328,6 @@ static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_c
                                         scales ? l->node->inputs[2] : -1, NULL, 0, group->output);
 }
 
-/* Along the channels of each pixel, where these are the last axis. */
-static int lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
-{
-    const struct convoy_normalize *normalize = &l->node->normalize;
-    const struct convoy_shape *shape = &l->graph->tensors[group->output].shape;
-    int input = l->node->inputs[0], next = 1;
-    struct convoy_cuda_step *step;
-    int64_t x[4] = {0};
-    if (!convoy_cuda_image_dims(l, input, x) || l->channels[input] != l->channels[group->output] ||
-        (l->channels[input] != CONVOY_CUDA_CHANNELS_LAST && shape->rank != 2) ||
-        normalize->axis != shape->rank - 1 || x[1] > CONVOY_NHWC_NORMALIZE_CHANNELS ||
-        input == l->graph->input)
-        return 0;
-    *done = true;
-    int code = convoy_cuda_want_nhwc(l, input);
-    if (code == 0)
-        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_NORMALIZE, &step);
-    if (code)
-        return code;
-    struct convoy_nhwc_normalize *to = &step->nhwc_normalize.shape;
-    *to = (struct convoy_nhwc_normalize){
-        .n = x[0], .pixels = x[2] * x[3], .c = x[1], .epsilon = normalize->epsilon, .rms = normalize->rms};
-    code = convoy_cuda_reads_nhwc(l, input, &step->x, &to->x_pixel);
-    if (code == 0 && normalize->has_scale)
-        code = convoy_cuda_reads(l, l->node->inputs[next++], &step->nhwc_normalize.scale);
-    if (code == 0 && normalize->has_shift)
-        code = convoy_cuda_reads(l, l->node->inputs[next], &step->nhwc_normalize.shift);
-    if (code == 0)
-        code = convoy_cuda_writes_nhwc(l, group->output, &step->y, &to->y_pixel);
-    if (code == 0)
-        l->nhwc_of[group->output].order = l->nhwc_of[input].order;
-    return code;
-}
-
 /* Copies what is not computed in its place. */
 static int lower_concat(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
@@ -388,7 +367,7 @@ int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_c
     case CONVOY_OP_BINARY:
         return convoy_cuda_lower_nhwc_binary(l, group, done);
     case CONVOY_OP_NORMALIZE:
-        return lower_normalize(l, group, done);
+        return convoy_cuda_lower_normalize(l, group, done);
     case CONVOY_OP_CONCAT:
         return lower_concat(l, group, done);
     default:

@@ -38,12 +38,14 @@ struct convoy_cuda_siblings {
 };
 
 /* A tensor that is not there: what reads it reads another one, and changes that or its own result
- * (lower_inputs.c). */
+ * (lower_inputs.c, lower_normalize.c). */
 struct convoy_cuda_changed {
-    int x; /* the other one; -1: the tensor is no such */
+    int x; /* the other one, or this one, if it is another name for it; -1: the tensor is no such */
     enum convoy_nhwc_input input;
     int gates, scale, shift; /* tensors, as far as input wants them */
     struct convoy_nhwc_excitation excitation;
+    struct convoy_nhwc_normalization normalization;
+    int moments;                    /* the buffer of those of x, where it is normalised */
     const struct convoy_node *pool; /* what is done to the result, before its activation; NULL: nothing */
 };
 

@@ -60,9 +60,10 @@ int convoy_cuda_step_places(struct convoy_cuda_step *step,
     places[count++] = &step->y;
     if (step->kind == CONVOY_CUDA_FUSED)
         places[count++] = &step->fused.scratch;
-    else if (step->kind == CONVOY_CUDA_CONV)
+    else if (step->kind == CONVOY_CUDA_CONV) {
         places[count++] = &step->conv.scratch;
-    else if (step->kind == CONVOY_CUDA_GEMM)
+        places[count++] = &step->conv.moments;
+    } else if (step->kind == CONVOY_CUDA_GEMM)
         places[count++] = &step->gemm.scratch;
     else if (step->kind == CONVOY_CUDA_BOTTLENECK)
         places[count++] = &step->bottleneck.sums;
@@ -73,6 +74,7 @@ int convoy_cuda_step_places(struct convoy_cuda_step *step,
         places[count++] = &step->conv.residual;
         places[count++] = &step->conv.gates;
         places[count++] = &step->conv.sums;
+        places[count++] = &step->conv.input_moments;
         break;
     case CONVOY_CUDA_GEMM:
         places[count++] = &step->gemm.b;
@@ -132,6 +134,9 @@ static cudaError_t launch_conv(const struct convoy_cuda_step *step, const struct
         .excitation_bias = {read_at(&conv->excitation_bias[0], workspace),
                             read_at(&conv->excitation_bias[1], workspace)},
         .sums = read_at(&conv->sums, workspace),
+        .input_sums = read_at(&conv->input_sums, workspace),
+        .input_moments = read_at(&conv->input_moments, workspace),
+        .moments = write_at(&conv->moments, workspace),
         .overflow = overflow_of(step, memory)};
     operands.x.data = read_at(&step->x, workspace);
     return conv->kernel->launch(&conv->shape, &operands, stream);
@@ -307,7 +312,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
                is_there(&step->conv.input_scale, constant) || is_there(&step->conv.input_shift, constant) ||
                is_there(&step->conv.residual, constant) || is_there(&step->conv.excitation, constant) ||
                is_there(&step->conv.excitation_bias[0], constant) ||
-               is_there(&step->conv.excitation_bias[1], constant);
+               is_there(&step->conv.excitation_bias[1], constant) ||
+               is_there(&step->conv.input_sums, constant);
     case CONVOY_CUDA_GEMM:
         return is_there(&step->gemm.b, constant) || is_there(&step->gemm.bias, constant);
     case CONVOY_CUDA_BINARY:

@@ -65,10 +65,13 @@ struct convoy_cuda_conv_step {
     const struct convoy_conv_kernel *kernel;
     int layers;                        /* whose weights follow each other in `weights` */
     int tensors[CONVOY_CUDA_SIBLINGS]; /* of the graph: these weights */
+    int scaled_by;                     /* the tensor of what their channels are multiplied by; -1: none */
     struct convoy_images images;       /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, bias, residual, scratch;
     struct convoy_cuda_place gates, input_scale, input_shift;      /* of shape.nhwc.input */
     struct convoy_cuda_place excitation, excitation_bias[2], sums; /* of shape.nhwc.excitation */
+    struct convoy_cuda_place input_sums, input_moments;            /* of shape.nhwc.normalization */
+    struct convoy_cuda_place moments;                              /* of shape.nhwc.moments */
 };
 
 struct convoy_cuda_gemm_step {
@@ -234,7 +237,7 @@ struct convoy_cuda_memory {
         *overflow; /* of each row: 0, or 1 and the group whose result fp16 did not hold; NULL: not wanted */
 };
 
-#define CONVOY_CUDA_PLACES 6
+#define CONVOY_CUDA_PLACES 8
 
 /* The places in memory that a step uses, the first *writes of which it writes; constants may be among them.
  * Returns how many. */

@@ -166,6 +166,7 @@ int convoy_cuda_sibling_constants(struct convoy_cuda_lowering *l, const struct c
     const struct biases biases = {l, siblings};
     uint64_t key = 0;
     conv->layers = siblings->count;
+    conv->scaled_by = -1;
     for (int i = 0; i < siblings->count; i++) {
         const struct convoy_node *node = convoy_cuda_node_of(l, siblings->groups[i]);
         conv->tensors[i] = node->inputs[1];

@@ -108,14 +108,20 @@ static size_t elements(const struct convoy_graph *graph, const int *tensors, int
     return total;
 }
 
-/* The weights of several layers, one after the other. The caller frees them; NULL: no memory. */
-static float *joined(const struct convoy_graph *graph, const int *tensors, int layers)
+float *convoy_cuda_weights_joined(const struct convoy_graph *graph, const int *tensors, int layers,
+                                  int scaled_by, const struct convoy_conv_shape *shape)
 {
-    float *all = malloc((elements(graph, tensors, layers) + 1) * sizeof(*all)), *to = all;
+    size_t taps = (size_t)shape->r * (size_t)shape->s, at = 0;
+    const float *scale = scaled_by >= 0 ? graph->tensors[scaled_by].data : NULL;
+    float *all = malloc((elements(graph, tensors, layers) + 1) * sizeof(*all));
     for (int i = 0; i < layers && all != NULL; i++) {
-        size_t count = elements(graph, &tensors[i], 1);
-        memcpy(to, graph->tensors[tensors[i]].data, count * sizeof(*to));
-        to += count;
+        const float *weights = graph->tensors[tensors[i]].data,
+                    *end = weights + elements(graph, &tensors[i], 1);
+        for (; weights < end; weights++, at++)
+            all[at] =
+                scale == NULL
+                    ? *weights
+                    : *weights * (scale[at / taps % (size_t)shape->c] / shape->nhwc.normalization.factor);
     }
     return all;
 }
@@ -140,7 +146,7 @@ static const float *pack_and_upload(struct convoy_cuda_weights *weights, struct 
 }
 
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
-                                        const int *tensors, int layers,
+                                        const int *tensors, int layers, int scaled_by,
                                         const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error)
@@ -154,18 +160,19 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
                             layers, graph->tensors[tensors[0]].name, wanted);
         return NULL;
     }
-    if (layers == 1) {
+    if (layers == 1 && scaled_by < 0) {
         const float *there = find(weights, tensors[0], kernel->pack, shape->groups);
         return there != NULL ? there
                              : pack_and_upload(weights, like, graph->tensors[tensors[0]].data, kernel, shape,
                                                code, error);
     }
-    uint64_t key = convoy_hash(0, tensors, (size_t)layers * sizeof(*tensors));
+    uint64_t key = convoy_hash(convoy_hash(0, tensors, (size_t)layers * sizeof(*tensors)), &scaled_by,
+                               sizeof(scaled_by));
     like = (struct convoy_cuda_weight){.tensor = -1,
                                        .key = convoy_hash(key, &kernel->pack, sizeof(kernel->pack))};
     const float *there = convoy_cuda_weights_find(weights, like.key);
     if (there == NULL) {
-        float *all = joined(graph, tensors, layers);
+        float *all = convoy_cuda_weights_joined(graph, tensors, layers, scaled_by, shape);
         there = pack_and_upload(weights, like, all, kernel, shape, code, error);
         free(all);
     }

@@ -40,10 +40,15 @@ void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size
 const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
                                        int tensor, int *code, struct convoy_error *error);
 
-/* The same for the weights of a convolution, packed for kernel: those of `layers` tensors, whose maps follow
- * each other. */
+/* The weights of `layers` tensors, whose maps follow each other; unless scaled_by is -1, each channel's times
+ * its number in that tensor, over shape->nhwc.normalization.factor. The caller frees them; NULL: no memory.
+ */
+float *convoy_cuda_weights_joined(const struct convoy_graph *graph, const int *tensors, int layers,
+                                  int scaled_by, const struct convoy_conv_shape *shape);
+
+/* The same on the device, packed for kernel. */
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
-                                        const int *tensors, int layers,
+                                        const int *tensors, int layers, int scaled_by,
                                         const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error);

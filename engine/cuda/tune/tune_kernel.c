@@ -36,8 +36,8 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
     tuning->count = 0;
     if (tuning->step.kind == CONVOY_CUDA_CONV) {
         const struct convoy_conv_shape *shape = &tuning->step.conv.shape;
-        if (shape->nhwc.on && !shape->nhwc.images && shape->nhwc.input == CONVOY_NHWC_AS_IS &&
-            shape->groups == 1)
+        if (shape->nhwc.on && !shape->nhwc.images && shape->groups == 1 &&
+            (shape->nhwc.input == CONVOY_NHWC_AS_IS || shape->nhwc.input == CONVOY_NHWC_NORMALIZED))
             worth = WORTH_FITTED;
         const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
         for (int i = 0; i < count; i++)
@@ -170,8 +170,8 @@ static int prepare(struct convoy_cuda_tune_kernel *tuning, struct convoy_error *
     const struct convoy_cuda_source *source = &tuning->net->source;
     conv->kernel = candidate->conv;
     conv->weights.constant =
-        convoy_cuda_weights_packed(&tuning->weights, source->graph, conv->tensors, conv->layers, conv->kernel,
-                                   &conv->shape, &code, error);
+        convoy_cuda_weights_packed(&tuning->weights, source->graph, conv->tensors, conv->layers,
+                                   conv->scaled_by, conv->kernel, &conv->shape, &code, error);
     return code ? code
                 : take_scratch(tuning, conv->kernel->scratch_bytes(&conv->shape), &conv->scratch, error);
 }

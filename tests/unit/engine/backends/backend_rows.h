@@ -112,7 +112,7 @@ static inline void check_kernels(struct convoy_graph *graph, int attention, int 
     int nhwc = 0, found[4] = {0};
     for (uint32_t i = 0; i < info.layer_count; i++) {
         const char *kernel = info.layers[i].kernel;
-        bool here = strncmp(kernel, "nhwc", 4) == 0;
+        bool here = strncmp(kernel, "nhwc", 4) == 0 || strncmp(kernel, "in nhwc", 7) == 0;
         nhwc += here;
         found[0] += strcmp(kernel, "nhwc_attention") == 0;
         found[1] += !here && strcmp(kernel, "view") != 0;
