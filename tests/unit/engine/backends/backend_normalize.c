@@ -21,6 +21,7 @@ enum form {
     READ_TWICE,    /* from here on it is a step of its own: two products read it */
     ADDED,         /* it is added to the product */
     IS_OUTPUT,     /* of the network */
+    FIRST,         /* the network's first layer makes what is normalised, from the images */
     JOINED,        /* what is normalised is a concatenation, made in its place */
     MOVED_IMAGE,   /* a convolution reads the rows window by window: they are copied for it */
     REPEATED,      /* a product reads the rows twice, which are copied for it */
@@ -53,7 +54,7 @@ static int add_normalization(struct convoy_graph *graph, int x, enum form form)
 /* What is normalised: rows of an image's pixels, which a convolution makes. */
 static int add_pixels(struct convoy_graph *graph, enum form form)
 {
-    int64_t channels = form == ODD ? 44 : form == WIDE ? 264 : 72;
+    int64_t channels = form == ODD ? 44 : form == WIDE ? 264 : form == FIRST ? 64 : 72;
     int x = add_conv(graph, graph->input, channels, 3, 3, CONV3, true);
     if (form == JOINED) {
         int both[] = {x, add_conv(graph, graph->input, channels, 3, 3, CONV3, true)};
@@ -86,7 +87,7 @@ static int add_product(struct convoy_graph *graph, int x, enum form form)
 static struct convoy_graph *network(enum form form)
 {
     int64_t side = form == WIDE ? 13 : 6;
-    struct convoy_graph *graph = new_graph(SHAPE(1, 16, side, side));
+    struct convoy_graph *graph = new_graph(SHAPE(1, form == FIRST ? 3 : 16, side, side));
     int x = add_pixels(graph, form);
     if (form == ACTIVATED_ROW)
         x = add_act(graph, x, CONVOY_RELU, 0, 0);
