@@ -10,7 +10,7 @@
  * that made the inputs wrote from its registers. That the variance is the difference of two larger numbers
  * costs (m / deviation)^2 2^-24 of it at most, less than the rounding of such inputs to fp16 does to them.
  *
- * Predicted: 3 us less for each normalisation of few images. Measured: 0.3 to 1.6 (docs/kernels.md). A kernel
+ * Predicted: 3 us less for each normalisation of few images. Measured: 0.1 to 1.8 (docs/kernels.md). A kernel
  * that summed inputs itself, of the chunks in shared memory while these are multiplied, took 1.3 to 2 us
  * longer for one image. */
 #ifndef CONVOY_KERNELS_NHWC_NORMALIZED_CUH

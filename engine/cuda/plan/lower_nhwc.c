@@ -267,7 +267,6 @@ bool convoy_cuda_dense_shape(const struct convoy_cuda_lowering *l, const struct 
                                         .oh = 1,
                                         .ow = (int)(x[2] * x[3]),
                                         .bias = node->input_count > 2,
-                                        .residual = group->residual >= 0,
                                         .act = group->act,
                                         .compute_type = l->source->compute_type};
     return true;

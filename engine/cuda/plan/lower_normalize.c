@@ -134,6 +134,8 @@ static int leave(struct convoy_cuda_lowering *l, const struct convoy_cuda_group 
 {
     struct convoy_conv_shape shape, maker_shape;
     int tensor = group->output, input = l->node->inputs[0];
+    if (convoy_cuda_by_layers("CONVOY_NORMALIZE") || l->plan->rows > MOST_ROWS || group->pick != NULL)
+        return 0;
     struct convoy_cuda_step *maker = maker_of(l, input, &maker_shape);
     const struct convoy_cuda_group *reader = only_reader(l, tensor);
     bool moved = l->nhwc_of[input].order != NULL;
@@ -141,8 +143,7 @@ static int leave(struct convoy_cuda_lowering *l, const struct convoy_cuda_group 
         moved = moved || reader->rows != NULL;
         tensor = reader->output;
     }
-    if (convoy_cuda_by_layers("CONVOY_NORMALIZE") || l->plan->rows > MOST_ROWS || group->pick != NULL ||
-        reader == NULL || maker == NULL || !product_shape(l, reader, tensor, moved, &shape))
+    if (reader == NULL || maker == NULL || !product_shape(l, reader, tensor, moved, &shape))
         return 0;
     struct convoy_cuda_changed changed = {.x = tensor,
                                           .input = CONVOY_NHWC_NORMALIZED,
