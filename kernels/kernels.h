@@ -198,7 +198,8 @@ struct convoy_conv_operands {
 struct convoy_conv_kernel {
     const char *name; /* in profiles and in the tuner's cache: "direct", "per_layer:5x5x8" */
     enum convoy_compute_type compute_type;
-    /* Can it run this shape on the current device? The functions below are called only for such shapes. */
+    /* Can it run this shape on the current device? convoy_conv_takes() asks it, and the functions below are
+     * called only for shapes that that one takes. */
     bool (*takes)(const struct convoy_conv_shape *shape);
     /* The estimated time in microseconds, from operations, bytes and occupancy. Used where nothing was
      * measured; only the order between kernels matters. */
@@ -210,8 +211,17 @@ struct convoy_conv_kernel {
     size_t (*scratch_bytes)(const struct convoy_conv_shape *shape);
     cudaError_t (*launch)(const struct convoy_conv_shape *shape, const struct convoy_conv_operands *operands,
                           cudaStream_t stream);
-    bool nhwc; /* for shapes with nhwc.on, and for no others */
+    bool nhwc;           /* for shapes with nhwc.on, and for no others */
+    bool writes_moments; /* can do so, of 8, 16... maps; takes() does not look at shape.nhwc.moments */
 };
+
+/* Can the kernel run this shape on the current device? */
+static inline bool convoy_conv_takes(const struct convoy_conv_kernel *kernel,
+                                     const struct convoy_conv_shape *shape)
+{
+    return kernel->nhwc == shape->nhwc.on &&
+           (!shape->nhwc.moments || (kernel->writes_moments && shape->k % 8 == 0)) && kernel->takes(shape);
+}
 
 /* All convolution kernels of the library, from the simplest on (the ladder of docs/kernels.md). Static; never
  * freed. */

@@ -46,7 +46,7 @@ static struct convoy_conv_shape shape_without_moments(const struct convoy_conv_k
     shape.nhwc.on = true;
     shape.nhwc.y_pixel = convoy_nhwc_channels(s->k) + OTHERS;
     shape.nhwc.images = true;
-    if (kernel->takes(&shape))
+    if (convoy_conv_takes(kernel, &shape))
         return shape;
     shape.nhwc.images = false;
     shape.u8 = false;
@@ -55,26 +55,26 @@ static struct convoy_conv_shape shape_without_moments(const struct convoy_conv_k
     shape.nhwc.image = shape.nhwc.row * s->h;
     shape.nhwc.window = by_windows(s) ? rows.pixel : 0;
     shape.nhwc.residual_pixel = shape.nhwc.y_pixel + OTHERS;
-    if (kernel->takes(&shape))
+    if (convoy_conv_takes(kernel, &shape))
         return shape;
     struct convoy_conv_shape changed = shape;
     changed.nhwc.input = CONVOY_NHWC_GATED;
     changed.nhwc.gate_pixel = convoy_nhwc_channels(s->c) + OTHERS;
-    if (kernel->takes(&changed))
+    if (convoy_conv_takes(kernel, &changed))
         return changed;
     changed.nhwc.input = CONVOY_NHWC_EXCITED;
     changed.nhwc.excitation = check_excitation_of(s);
-    if (kernel->takes(&changed))
+    if (convoy_conv_takes(kernel, &changed))
         return changed;
     changed.nhwc.excitation = (struct convoy_nhwc_excitation){0};
     changed.nhwc.input = CONVOY_NHWC_NORMALIZED;
     changed.nhwc.normalization = check_normalization_of(s);
-    if (!s->u8 && kernel->takes(&changed)) /* moments are of floats as fp16 holds them */
+    if (!s->u8 && convoy_conv_takes(kernel, &changed)) /* moments are of floats as fp16 holds them */
         return changed;
     changed.nhwc.normalization = (struct convoy_nhwc_normalization){0};
     changed.nhwc.input =
         s->bias ? CONVOY_NHWC_SCALED_RELU : CONVOY_NHWC_SCALED; /* both are among the shapes */
-    return kernel->takes(&changed) ? changed : shape;
+    return convoy_conv_takes(kernel, &changed) ? changed : shape;
 }
 
 /* The same, with moments where the kernel writes them. */
@@ -83,17 +83,18 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel
 {
     struct convoy_conv_shape shape = shape_without_moments(kernel, s), with = shape;
     with.nhwc.moments = true;
-    return kernel->takes(&with) ? with : shape;
+    return convoy_conv_takes(kernel, &with) ? with : shape;
 }
 
 bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
 {
     if (!kernel->nhwc)
-        return shape->nhwc.pool.oh == 0 && shape->act.kind < CONVOY_UNARY_FUSED_KINDS && kernel->takes(shape);
+        return shape->nhwc.pool.oh == 0 && shape->act.kind < CONVOY_UNARY_FUSED_KINDS &&
+               convoy_conv_takes(kernel, shape);
     if (shape->compute_type < CONVOY_COMPUTE_FP16)
         return false;
     struct convoy_conv_shape other = shape_of(kernel, shape);
-    return (shape->nhwc.pool.oh == 0 || other.nhwc.images) && kernel->takes(&other);
+    return (shape->nhwc.pool.oh == 0 || other.nhwc.images) && convoy_conv_takes(kernel, &other);
 }
 
 float check_estimate(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)

@@ -172,7 +172,7 @@ static float time_layers(struct layers *layers, int runs)
         float estimate = 0;
         layers->first = layers->last = layer;
         for (int i = 0; i < count; i++) {
-            if (!kernels[i]->nhwc || !kernels[i]->takes(&layers->shapes[layer]) ||
+            if (!convoy_conv_takes(kernels[i], &layers->shapes[layer]) ||
                 kernels[i]->scratch_bytes(&layers->shapes[layer]) > 0)
                 continue;
             layers->kernels[layer] = kernels[i];

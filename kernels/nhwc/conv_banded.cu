@@ -438,8 +438,8 @@ static void pack(const struct convoy_conv_shape *s, const float *weights, float 
 
 template <int ROWS> static bool takes(const struct convoy_conv_shape *s)
 {
-    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && !s->nhwc.moments &&
-           s->nhwc.window == 0 && s->groups == s->c && s->k == s->c && s->pool == 1 && !s->residual &&
+    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && s->nhwc.window == 0 &&
+           s->groups == s->c && s->k == s->c && s->pool == 1 && !s->residual &&
            s->compute_type >= CONVOY_COMPUTE_FP16 && s->nhwc.y_pixel % 8 == 0 && s->nhwc.pixel % 8 == 0 &&
            s->nhwc.row % 8 == 0 && s->nhwc.image % 8 == 0 &&
            (convoy_is_square(s, 3, 1) || convoy_is_square(s, 5, 1) || convoy_is_square(s, 7, 1)) &&

@@ -119,9 +119,8 @@ __global__ void __launch_bounds__(THREADS) nhwc_depthwise(CONVOY_PARAMETER(struc
 template <int ROWS, int COLUMNS> static bool takes(const struct convoy_conv_shape *s)
 {
     return (ROWS * COLUMNS < 8 || convoy_is_square(s, 3, 1)) && s->nhwc.on && !s->nhwc.images &&
-           s->nhwc.input == CONVOY_NHWC_AS_IS && !s->nhwc.moments && s->nhwc.window == 0 &&
-           s->groups == s->c && s->k == s->c && s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
-           convoy_has_capability(8) &&
+           s->nhwc.input == CONVOY_NHWC_AS_IS && s->nhwc.window == 0 && s->groups == s->c && s->k == s->c &&
+           s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 && convoy_has_capability(8) &&
            (convoy_is_square(s, 3, 1) || convoy_is_square(s, 3, 2) || convoy_is_square(s, 5, 1) ||
             convoy_is_square(s, 5, 2) || convoy_is_square(s, 7, 1));
 }

@@ -103,9 +103,9 @@ template <int SPLITS> static bool takes_scaled_split(const struct convoy_conv_sh
     return takes_split<SPLITS>(s) && nhwc_takes_scaled(s);
 }
 
-template <int NT, int DEEP> static bool takes_normalized(const struct convoy_conv_shape *s)
+template <int DEEP> static bool takes_normalized(const struct convoy_conv_shape *s)
 {
-    return nhwc_depth_of(s) == DEEP && nhwc_takes_moments(s, NT * 8, nhwc_takes_few_moments);
+    return nhwc_depth_of(s) == DEEP && nhwc_takes_few_moments(s);
 }
 
 #define KERNEL(NAME, TAKES, INPUT, GROUPS, ROWS, NT, DEEP, STAGES, BUFFERS, BLOCKS)                          \
@@ -117,7 +117,8 @@ template <int NT, int DEEP> static bool takes_normalized(const struct convoy_con
      nhwc_pack<DEEP>,                                                                                        \
      convoy_no_scratch,                                                                                      \
      launch<INPUT, GROUPS, ROWS, NT, DEEP, STAGES, BUFFERS, BLOCKS>,                                         \
-     true},
+     true,                                                                                                   \
+     NT % 8 == 0},
 #define SPLIT_KERNEL(NAME, TAKES, INPUT, NT, STAGES, SPLITS)                                                 \
     {NAME #NT "x" #SPLITS,                                                                                   \
      CONVOY_COMPUTE_FP16,                                                                                    \
@@ -135,8 +136,7 @@ template <int NT, int DEEP> static bool takes_normalized(const struct convoy_con
 #define SCALED_SPLIT(...) SPLIT_KERNEL("nhwc_scaled_split:", takes_scaled_split, nhwc_scaled, __VA_ARGS__)
 
 #define NORMALIZED(GROUPS, ROWS, NT, DEEP, ...)                                                              \
-    KERNEL("nhwc_normalized:", (takes_normalized<NT, DEEP>), nhwc_normalized, GROUPS, ROWS, NT, DEEP,        \
-           __VA_ARGS__)
+    KERNEL("nhwc_normalized:", takes_normalized<DEEP>, nhwc_normalized, GROUPS, ROWS, NT, DEEP, __VA_ARGS__)
 
 void convoy_nhwc_sum_weights(const struct convoy_conv_shape *s, const float *weights, float *sums)
 {

@@ -132,8 +132,8 @@ static inline bool nhwc_takes(const struct convoy_conv_shape *s)
 {
     const int dilation[2] = {s->dilation[0], s->nhwc.window > 0 ? 1 : s->dilation[1]};
     const struct convoy_map_images images = nhwc_images_of(s, nullptr, 64, 128);
-    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && !s->nhwc.moments &&
-           s->groups == 1 && s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
+    return s->nhwc.on && !s->nhwc.images && s->nhwc.input == CONVOY_NHWC_AS_IS && s->groups == 1 &&
+           s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
            (s->nhwc.window == 0 || s->dilation[1] == 1) && nhwc_outputs_of(s) < INT32_MAX - 1024 &&
            s->nhwc.y_pixel % 8 == 0 && (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
            convoy_map_images_fits(&images, s->r, s->nhwc.window > 0 ? 1 : s->s, dilation) &&
@@ -164,15 +164,6 @@ static inline bool nhwc_takes_scaled(const struct convoy_conv_shape *s)
 static inline bool nhwc_takes_normalized(const struct convoy_conv_shape *s)
 {
     return s->nhwc.input == CONVOY_NHWC_NORMALIZED && nhwc_takes_changed(s);
-}
-
-/* Can a kernel that takes the shape without them write moments, too, as tiles of `columns` maps make them? */
-static inline bool nhwc_takes_moments(const struct convoy_conv_shape *s, int columns,
-                                      bool (*takes)(const struct convoy_conv_shape *))
-{
-    struct convoy_conv_shape plain = *s;
-    plain.nhwc.moments = s->nhwc.moments && (columns % 64 != 0 || s->k % 8 != 0);
-    return takes(&plain);
 }
 
 /* ---- Weights ---- */

@@ -125,7 +125,7 @@ static bool takes_maps(const struct convoy_conv_shape *s)
 {
     return s->k % 8 == 0 && s->nhwc.window == 0 && nhwc_outputs_of(s) <= 64 * 1024 &&
            (SPLIT == 1 || nhwc_chunks_of(s, NHWC_MAPS_DEPTH) >= LEAST_CHUNKS * SPLIT) &&
-           (SHARE == 1 || nhwc_outputs_of(s) > OUTPUTS) && nhwc_takes_moments(s, 64, TAKES) &&
+           (SHARE == 1 || nhwc_outputs_of(s) > OUTPUTS) && TAKES(s) &&
            (SHARE * SPLIT == 1 || convoy_has_clusters());
 }
 
@@ -138,6 +138,7 @@ static bool takes_maps(const struct convoy_conv_shape *s)
      nhwc_pack<NHWC_MAPS_DEPTH>,                                                                             \
      convoy_no_scratch,                                                                                      \
      launch_maps<NORMALIZES, GROUPS, ROWS, NT, SHARE, SPLIT>,                                                \
+     true,                                                                                                   \
      true},
 #define MAPS(...)       KERNEL("nhwc_maps:", nhwc_takes, false, __VA_ARGS__)
 #define NORMALIZED(...) KERNEL("nhwc_normalized_maps:", nhwc_takes_normalized, true, __VA_ARGS__)

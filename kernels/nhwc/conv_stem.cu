@@ -316,7 +316,7 @@ static bool takes(const struct convoy_conv_shape *s)
            convoy_div_up(s->s * tile::PIXEL, 16) == STEPS && s->stride[0] == STRIDE &&
            s->stride[1] == STRIDE && s->dilation[0] == 1 && s->dilation[1] == 1 && s->groups == 1 &&
            s->k > TOO_FEW && s->k <= tile::N && !s->residual && s->pool == 1 &&
-           s->compute_type >= CONVOY_COMPUTE_FP16 && POOL == (s->nhwc.pool.oh > 0) && !s->nhwc.moments &&
+           s->compute_type >= CONVOY_COMPUTE_FP16 && POOL == (s->nhwc.pool.oh > 0) &&
            (!POOL || pool_fits(s)) && s->nhwc.y_pixel % NHWC_CELL == 0 && convoy_has_wgmma();
 }
 

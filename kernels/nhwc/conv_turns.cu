@@ -56,8 +56,7 @@ template <bool (*TAKES)(const struct convoy_conv_shape *), int CLUSTER>
 static bool takes_in(const struct convoy_conv_shape *s)
 {
     int rest = nhwc_tap_channels(s) % DEPTH;
-    return (rest == 0 || rest >= DEPTH / 2) && nhwc_takes_moments(s, 64, TAKES) &&
-           (CLUSTER == 1 || convoy_has_clusters());
+    return (rest == 0 || rest >= DEPTH / 2) && TAKES(s) && (CLUSTER == 1 || convoy_has_clusters());
 }
 
 #define KERNEL(NAME, TAKES, INPUT, ROWS, NT, STAGES, BUFFERS, CLUSTER)                                       \
@@ -69,6 +68,7 @@ static bool takes_in(const struct convoy_conv_shape *s)
      nhwc_pack<DEPTH>,                                                                                       \
      convoy_no_scratch,                                                                                      \
      launch<INPUT, ROWS, NT, STAGES, BUFFERS, CLUSTER>,                                                      \
+     true,                                                                                                   \
      true},
 #define TURNS(...)      KERNEL("nhwc_turns:", nhwc_takes, nhwc_as_is, __VA_ARGS__)
 #define NORMALIZED(...) KERNEL("nhwc_normalized_turns:", nhwc_takes_few_moments, nhwc_normalized, __VA_ARGS__)

@@ -52,21 +52,22 @@ static float estimate(const struct convoy_conv_shape *s)
 
 /* ---- The list ---- */
 
-template <int NT, int DEPTH> static bool takes_at(const struct convoy_conv_shape *s)
+template <int DEPTH> static bool takes_at(const struct convoy_conv_shape *s)
 {
-    return nhwc_depth_of(s) == DEPTH && nhwc_takes_moments(s, NT * 8, nhwc_takes);
+    return nhwc_depth_of(s) == DEPTH && nhwc_takes(s);
 }
 
 #define PERSISTENT(GROUPS, ROWS, NT, DEPTH, STAGES, BUFFERS, BLOCKS)                                         \
     {"nhwc_wgmma:" #GROUPS "x" #ROWS "x" #NT "/" #DEPTH "x" #STAGES,                                         \
      CONVOY_COMPUTE_FP16,                                                                                    \
-     takes_at<NT, DEPTH>,                                                                                    \
+     takes_at<DEPTH>,                                                                                        \
      estimate<GROUPS, ROWS, NT, DEPTH, BLOCKS>,                                                              \
      nhwc_packed_floats<DEPTH>,                                                                              \
      nhwc_pack<DEPTH>,                                                                                       \
      convoy_no_scratch,                                                                                      \
      launch<GROUPS, ROWS, NT, DEPTH, STAGES, BUFFERS, BLOCKS>,                                               \
-     true},
+     true,                                                                                                   \
+     NT % 8 == 0},
 bool convoy_nhwc_here(void)
 {
     return convoy_has_wgmma();

@@ -155,10 +155,11 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     const char *known = convoy_cuda_kernel_choices_get(choices, &key);
     struct convoy_cuda_estimate *estimate = known == NULL ? estimate_of(choices, &key) : NULL;
     /* takes() is asked again: it may depend on the parameters of the activation, which are not in the key. */
-    if (estimate != NULL && strcmp(estimate->key.text, key.text) == 0 && estimate->kernel->takes(shape))
+    if (estimate != NULL && strcmp(estimate->key.text, key.text) == 0 &&
+        convoy_conv_takes(estimate->kernel, shape))
         return estimate->kernel;
     for (int i = 0; i < count; i++) {
-        if (!convoy_cuda_conv_fits(kernels[i], shape))
+        if (!convoy_conv_takes(kernels[i], shape))
             continue;
         if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];

@@ -53,13 +53,6 @@ void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choi
 void convoy_cuda_conv_key(const struct convoy_conv_shape *shape, struct convoy_cuda_key *key);
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *shape, struct convoy_cuda_key *key);
 
-/* Does the kernel run this shape, in this layout? */
-static inline bool convoy_cuda_conv_fits(const struct convoy_conv_kernel *kernel,
-                                         const struct convoy_conv_shape *shape)
-{
-    return kernel->nhwc == shape->nhwc.on && kernel->takes(shape);
-}
-
 /* Returns the kernel for a shape. Never NULL for float32 in planes: one kernel of each kind takes every
  * shape. NULL: none takes this shape with nhwc.on. */
 const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cuda_kernel_choices *choices,

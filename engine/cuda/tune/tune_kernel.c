@@ -41,7 +41,7 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
             worth = WORTH_FITTED;
         const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
         for (int i = 0; i < count; i++)
-            if (convoy_cuda_conv_fits(kernels[i], shape))
+            if (convoy_conv_takes(kernels[i], shape))
                 add_candidate(tuning, (struct convoy_cuda_candidate){
                                           .conv = kernels[i], .estimate_us = kernels[i]->estimate_us(shape)});
     } else {
