@@ -301,15 +301,16 @@ struct tally {
 
 /* Is it the turn of a kernel with a shape that it takes, of which it has seen `taken` before? Always with the
  * first one; `turn`, the kernel's number and the seed, says which others. The instances of these families are
- * the same code; of tensor there are many. tiled, emulated, takes a sixth of all time. */
+ * the same code, and most have more instances than turns: one of them sees each shape. tiled, emulated, takes
+ * a sixth of all time. The first family that fits counts. */
 static bool takes_turn(const struct convoy_conv_kernel *kernel, int taken, uint64_t turn, bool in_turns)
 {
     static const struct {
         const char *family;
         unsigned turns;
-    } families[] = {{"tensor", 5},      {"fused_gemm", 4},   {"nhwc_wgmma", 2},
-                    {"nhwc_split", 2},  {"tiled", 3},        {"nhwc_gated", 2},
-                    {"nhwc_scaled", 2}, {"nhwc_grouped", 2}, {"nhwc_maps", 8}};
+    } families[] = {{"tensor", 10},      {"fused_gemm", 6}, {"nhwc_wgmma", 4},          {"nhwc_split", 4},
+                    {"tiled", 3},        {"nhwc_gated", 4}, {"nhwc_scaled", 4},         {"nhwc_grouped", 2},
+                    {"nhwc_excited", 2}, {"nhwc_maps", 16}, {"nhwc_normalized_maps", 8}};
     for (size_t f = 0; in_turns && f < sizeof families / sizeof families[0]; f++)
         if (strncmp(kernel->name, families[f].family, strlen(families[f].family)) == 0)
             return taken == 0 || ((uint64_t)taken + turn) % families[f].turns == 0;

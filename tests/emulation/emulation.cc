@@ -480,6 +480,10 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
     streams.push_back(*stream);
     return say(cudaSuccess);
 }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+{
+    return cudaStreamCreateWithFlags(stream, flags);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     ALONE;

@@ -5,10 +5,14 @@
 #include "engine/cuda/runtime/calls.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #define PLANE_ALIGN 256 /* bytes, of a plane */
 #define LINE_ALIGN  128 /* of its lines */
+/* The driver takes the greatest that it has. Kernels of a decoder are few and short, those of a network fill
+ * the chip one behind the other: by priority the decoder's go between two of them. */
+#define PRIORITY INT_MIN
 
 static size_t rounded(size_t bytes, size_t to)
 {
@@ -21,8 +25,8 @@ int convoy_jpeg_state_make(struct convoy_jpeg_state *state, const struct convoy_
     const size_t bytes = CONVOY_JPEG_ROWS_MAX * sizeof(struct convoy_fit_picture);
     const size_t words = CONVOY_JPEG_ROWS_MAX * sizeof(uint32_t);
     state->library = library;
-    int failed =
-        CONVOY_CUDA_BESIDE(error, cudaStreamCreateWithFlags, (&state->stream, cudaStreamNonBlocking));
+    int failed = CONVOY_CUDA_BESIDE(error, cudaStreamCreateWithPriority,
+                                    (&state->stream, cudaStreamNonBlocking, PRIORITY));
     if (!failed)
         failed = CONVOY_CUDA_BESIDE(error, cudaEventCreateWithFlags,
                                     (&state->done, cudaEventBlockingSync | cudaEventDisableTiming));
@@ -256,6 +260,17 @@ static int wait_for_stream(const struct convoy_jpeg_state *state, struct convoy_
     return failed ? failed : CONVOY_CUDA_BESIDE(error, cudaEventSynchronize, (state->done));
 }
 
+/* Writes the pattern where planes of the round will be, or will probably be in the next job's. */
+static int mark_planes(struct convoy_jpeg_state *state, struct convoy_error *error)
+{
+    size_t from = state->planes_marked, to = state->planes_used;
+    if (to <= from)
+        return 0;
+    state->planes_marked = to;
+    return launched(convoy_launch_mark_planes(state->planes + from, (int64_t)(to - from), state->stream),
+                    "mark_planes", error);
+}
+
 /* Makes rows from `first` on, as many as there is room for; *next is the first that is left. */
 static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *task, uint32_t first,
                      uint32_t *next, struct convoy_error *error)
@@ -282,12 +297,10 @@ static int run_round(struct convoy_jpeg_state *state, struct convoy_jpeg_task *t
      * whatever waits in the stream: without waiting here they wrote planes before these were marked, and
      * while the round before was read. On an H100 beside resnet50 7 % of the files came back to the front so,
      * a job of two rounds hung, and 256 clients had 12,700 pictures a second in place of 14,800. */
-    if (state->planes_used > 0)
-        failed =
-            launched(convoy_launch_mark_planes(state->planes, (int64_t)state->planes_used, state->stream),
-                     "mark_planes", error);
+    failed = mark_planes(state, error);
     if (!failed)
         failed = wait_for_stream(state, error);
+    state->planes_marked = 0;
     if (!failed)
         failed = decode(state, task, 0, state->files.count, error);
     if (!failed)
@@ -336,5 +349,6 @@ int convoy_jpeg_state_run(struct convoy_jpeg_state *state, struct convoy_jpeg_ta
     if (!failed)
         failed = end_job(state, task, error);
     task->decode_us = (float)(convoy_now_us() - begun_us);
-    return failed;
+    /* For the next job, which need not wait for it then. */
+    return failed ? failed : mark_planes(state, error);
 }

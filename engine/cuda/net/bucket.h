@@ -8,6 +8,7 @@
 
 struct convoy_cuda_bucket {
     uint32_t rows;
+    bool between; /* the tuner times nothing for it: it takes over what is known of the next larger one */
     struct convoy_cuda_plan plans[CONVOY_ROW_LAYOUTS]; /* no steps: a layout the network does not take */
     cudaGraphExec_t graphs[CONVOY_ROW_LAYOUTS][CONVOY_CUDA_MAX_STREAMS];
 };

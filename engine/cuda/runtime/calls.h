@@ -28,6 +28,7 @@
     X(cudaMemcpyAsync)                                                                                       \
     X(cudaMemsetAsync)                                                                                       \
     X(cudaStreamCreateWithFlags)                                                                             \
+    X(cudaStreamCreateWithPriority)                                                                          \
     X(cudaStreamDestroy)                                                                                     \
     X(cudaStreamSynchronize)                                                                                 \
     X(cudaStreamWaitEvent)                                                                                   \

@@ -8,12 +8,15 @@
 #include <stdio.h>
 
 /* Returns the index of the bucket to tune next: the smallest first, because a daemon sees single images
- * first, then the largest, which serves a full load, then the others. */
+ * first, then the largest, which serves a full load, then the others, those between two at last. */
 static int bucket_at(const struct convoy_net *net, int turn)
 {
-    if (turn == 0)
-        return 0;
-    return turn == 1 ? net->bucket_count - 1 : turn - 1;
+    int last = net->bucket_count - 1, left = turn - 2;
+    for (int between = 0; between < 2 && turn > 1; between++)
+        for (int i = 1; i < last; i++)
+            if (net->buckets[i].between == (between != 0) && left-- == 0)
+                return i;
+    return turn == 0 ? 0 : last;
 }
 
 static bool is_known(const struct convoy_cuda_kernel_choices *choices, const struct convoy_cuda_step *step)
@@ -60,7 +63,7 @@ static void begin_net(struct convoy_cuda_tuner *tuner, struct convoy_net *net)
         net = net->next;
     tuner->net = net;
     tuner->turn = tuner->measured = 0;
-    tuner->rebuilt = tuner->fresh = false;
+    tuner->rebuilt = tuner->fresh = tuner->noted = false;
     tuner->spent_us = 0;
 }
 
@@ -84,8 +87,15 @@ static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *
     convoy_cuda_rebuilt(net);
     if (tuner->rebuilt && tuner->changed != NULL)
         tuner->changed(tuner->context, net, &net->info);
-    if (tuner->measured > 0)
+    if (tuner->noted)
         convoy_cuda_cache_write(tuner->cache, tuner->gpu, tuner->choices);
+}
+
+/* More is known than what the bucket was planned with, and than the cache has. */
+static void note_more(struct convoy_cuda_tuner *tuner)
+{
+    tuner->noted = true;
+    tuner->fresh = false;
 }
 
 /* Begins to time the next shape of tuner->net, or rebuilds a bucket that is known. */
@@ -98,6 +108,13 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
     }
     int index = bucket_at(net, tuner->turn);
     net->source.layers_first = true;
+    if (net->buckets[index].between) {
+        int noted = convoy_cuda_tune_adopt(net, index, tuner->choices);
+        if (noted < 0)
+            return convoy_fail(error, noted, "no memory to note kernels");
+        if (noted > 0)
+            note_more(tuner);
+    }
     if (convoy_cuda_tune_bottleneck_guessed(net, index)) {
         tuner->rebuilt = true;
         return convoy_cuda_rebuild(tuner->gpu, net, index, error);
@@ -129,7 +146,7 @@ static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *k
                 float us, struct convoy_error *error)
 {
     tuner->measured++;
-    tuner->fresh = false;
+    note_more(tuner);
     if (convoy_cuda_kernel_choices_set(tuner->choices, key, best, us) != 0)
         return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
     return 0;

@@ -8,6 +8,7 @@
 
 #include "engine/backend.h"
 #include "engine/cuda/tune/cache.h"
+#include "engine/cuda/tune/tune_adopt.h"
 #include "engine/cuda/tune/tune_bottleneck.h"
 #include "engine/cuda/tune/tune_branches.h"
 #include "engine/cuda/tune/tune_finalists.h"
@@ -26,6 +27,7 @@ struct convoy_cuda_tuner {
     int turn;               /* of its buckets: first the smallest, then the largest, then the others */
     int measured;           /* shapes of this network */
     bool rebuilt, fresh;    /* the network; its bucket, with all that is known */
+    bool noted;             /* something that the cache has not */
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
     struct convoy_cuda_tune_kernel kernel;   /* of kernels by themselves */

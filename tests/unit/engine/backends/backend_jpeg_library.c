@@ -251,7 +251,7 @@ static bool takes_files_within(uint64_t bytes, uint64_t *held)
     return takes;
 }
 
-/* Two states need two rooms; the others are for speed. */
+/* Each state needs a room; the others are for speed. */
 Test(backend_jpeg_library, fewer_rooms_where_memory_is_short)
 {
     enum { STEP = 200 << 10, ROOM = 2 * 256 * 256 * 3 };
