@@ -98,6 +98,14 @@ static bool is_stored_so(const struct convoy_raster *raster)
            raster->stored.pixel != CONVOY_PIXEL_CMYK;
 }
 
+void convoy_raster_columns(const struct convoy_raster *raster, int *left, int *columns)
+{
+    /* Pixels that become shorter or longer are converted from the row's first one on. */
+    bool some = raster->sink != NULL && is_stored_so(raster);
+    *left = some ? raster->sink->left : 0;
+    *columns = some ? raster->sink->columns : raster->stored.width;
+}
+
 bool convoy_raster_needs_line(const struct convoy_raster *raster)
 {
     return raster->step_x != raster->channels || !is_stored_so(raster);

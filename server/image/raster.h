@@ -28,6 +28,7 @@ struct convoy_raster_sink {
     uint8_t *(*line)(struct convoy_raster_sink *sink, int y);
     /* Row y is there, of channels bytes a pixel. */
     void (*take)(struct convoy_raster_sink *sink, int y);
+    int left, columns; /* what it reads of a row: the pixels [left, left + columns) */
 };
 
 struct convoy_raster {
@@ -58,6 +59,9 @@ bool convoy_raster_needs_line(const struct convoy_raster *raster);
 /* Aims the raster at a sink; channels as above. Only for decoders that deliver rows in order, each once. */
 void convoy_raster_aim_at_sink(struct convoy_raster *raster, const struct convoy_stored_image *stored,
                                struct convoy_raster_sink *sink, int channels);
+
+/* Which pixels of a stored row are read, [*left, *left + *columns): a decoder may leave out all others. */
+void convoy_raster_columns(const struct convoy_raster *raster, int *left, int *columns);
 
 /* Where the decoder writes stored row y: in place, the line or the sink's. */
 uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y);

@@ -99,6 +99,8 @@ static void find_columns(struct convoy_row_resizer *resizer, const struct stored
     int right = one.end > other.end ? one.end : other.end;
     resizer->left = (size_t)left;
     resizer->columns = (size_t)(right - left);
+    resizer->sink.left = left;
+    resizer->sink.columns = right - left;
 }
 
 static int plan_along(struct convoy_row_resizer *resizer, struct convoy_image_scratch *scratch,
@@ -323,7 +325,7 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
     const struct stored_axis across = {x, mirrors_x}, upright = {y, mirrors_y};
     const struct stored_axis *along = turned ? &upright : &across, *down = turned ? &across : &upright;
     int pixel = convoy_pixel_bytes(stored->pixel);
-    *resizer = (struct convoy_row_resizer){.sink = {line, take},
+    *resizer = (struct convoy_row_resizer){.sink = {.line = line, .take = take},
                                            .multiplies = multiplies,
                                            .down_first = convoy_window_rows_first(x, y) != turned,
                                            .turned = turned,
