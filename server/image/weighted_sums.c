@@ -1,6 +1,7 @@
 #include "server/image/weighted_sums.h"
 
 #include "server/image/weighted_sums_avx2.h"
+#include "server/image/weighted_sums_avx512.h"
 
 #define HALF (1 << (CONVOY_WEIGHT_BITS - 1))
 
@@ -32,6 +33,9 @@ void convoy_mean_along_rows(const uint8_t *rows, size_t row_stride, size_t row_c
 {
     size_t done = 0;
 #ifdef __x86_64__
+    if (channels == 3 && row_count >= 4 && row_stride >= 16 && convoy_has_avx512_bytes() &&
+        convoy_mean_along_rows_avx512(rows, row_stride, row_count, out, taps, weights, stride, to))
+        return;
     if (channels == 3 && __builtin_cpu_supports("avx2"))
         for (; done + 2 <= row_count; done += 2)
             convoy_mean_along_two_rows_avx2(rows + done * row_stride, row_stride, out, taps, weights, stride,
@@ -68,8 +72,10 @@ void convoy_mean_of_rows(const uint8_t *rows, size_t stride, size_t count, const
 {
     size_t done = 0;
 #ifdef __x86_64__
+    if (convoy_has_avx512_bytes())
+        done = convoy_mean_of_rows_avx512(rows, stride, count, weights, bytes, to);
     if (__builtin_cpu_supports("avx2"))
-        done = convoy_mean_of_rows_avx2(rows, stride, count, weights, bytes, to);
+        done += convoy_mean_of_rows_avx2(rows + done, stride, count, weights, bytes - done, to + done);
 #endif
     for (; bytes - done >= BLOCK; done += BLOCK)
         block_of_rows(rows + done, stride, count, weights, BLOCK, to + done);

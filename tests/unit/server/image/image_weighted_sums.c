@@ -1,55 +1,102 @@
 /* The loops of resizing: one row alone and fewer bytes than a vector has go through the plain ones, which
- * must give the bits of the vectors. */
+ * must give the bits of all vectors that this processor has. */
 #include "server/image/weighted_sums.h"
+#include "server/image/weighted_sums_avx2.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WIDTH 97
-#define OUT   5
+#define OUT   11
+#define ROWS  9
 
-Test(image_weighted_sums, plain_loops_and_vectors_agree)
+/* Some are negative, and some sums are outside of 0..255. large: some are nearly as large as they may be. */
+static int32_t draw_weight(size_t count, bool large)
 {
-    static const size_t counts[OUT] = {1, 4, 7, 12, WIDTH};
-    static uint8_t rows[2][WIDTH * 3], together[2][OUT * 3], alone[OUT * 3];
+    int32_t part = (1 << CONVOY_WEIGHT_BITS) / (large ? 2 : 4) / (int)count;
+    return (rand() % 7 - 2) * part + rand() % 1000;
+}
+
+static void check_along(const size_t counts[OUT], bool large)
+{
+    static uint8_t rows[ROWS][WIDTH * 3], together[ROWS][OUT * 3], alone[ROWS][OUT * 3];
     static int32_t weights[OUT][WIDTH * 3];
     struct convoy_taps taps[OUT];
-    srand(7);
-    for (int i = 0; i < WIDTH * 3; i++)
-        rows[0][i] = rows[1][i] = (uint8_t)(rand() & 255);
+    for (int r = 0; r < ROWS; r++)
+        for (int b = 0; b < WIDTH * 3; b++)
+            rows[r][b] = (uint8_t)(rand() & 255);
     for (size_t i = 0; i < OUT; i++) {
-        taps[i] = (struct convoy_taps){i * 3 % (WIDTH - counts[i] + 1), counts[i]};
-        /* Some are negative, and some sums are outside of 0..255. */
-        for (size_t k = 0; k < counts[i] * 3; k++)
-            weights[i][k] =
-                (rand() % 7 - 2) * (1 << CONVOY_WEIGHT_BITS) / (2 * (int)counts[i]) + rand() % 1000;
-    }
-    convoy_mean_along_rows(rows[0], sizeof rows[0], 2, 3, OUT, taps, weights[0], WIDTH * 3, together[0]);
-    convoy_mean_along_rows(rows[0], sizeof rows[0], 1, 3, OUT, taps, weights[0], WIDTH * 3, alone);
-    cr_expect_arr_eq(together[0], alone, sizeof alone);
-    cr_expect_arr_eq(together[1], alone, sizeof alone);
-
-    static uint8_t many[9][96], whole[96], pieces[96];
-    static int32_t down[9];
-    for (int r = 0; r < 9; r++) {
-        down[r] = (rand() % 5 - 1) * (1 << CONVOY_WEIGHT_BITS) / 9;
-        for (int b = 0; b < 96; b++)
-            many[r][b] = (uint8_t)(rand() & 255);
-    }
-    convoy_mean_of_rows(many[0], 96, 9, down, 96, whole);
-    for (size_t b = 0; b < 96; b += 24)
-        convoy_mean_of_rows(many[0] + b, 96, 9, down, 24, pieces + b);
-    cr_expect_arr_eq(whole, pieces, sizeof whole);
-
-    /* Rows a few at a time, in whole vectors and in pieces that are shorter. */
-    for (size_t width = 24; width <= 96; width += 72)
-        for (size_t b = 0; b < 96; b += width) {
-            int32_t sums[96];
-            convoy_sums_begin(sums, width);
-            for (size_t r = 0, more = 1; r < 9; r += more, more = more == 1 ? 3 : 5)
-                convoy_sums_add(sums, many[r] + b, 96, more, down + r, width);
-            convoy_sums_end(sums, width, pieces + b);
-            cr_expect_arr_eq(pieces + b, whole + b, width, "%zu bytes from %zu on", width, b);
+        taps[i] = (struct convoy_taps){i == OUT - 1 ? WIDTH - counts[i] : i * 3 % (WIDTH - counts[i] + 1),
+                                       counts[i]};
+        for (size_t k = 0; k < counts[i]; k++) {
+            int32_t weight = draw_weight(counts[i], large);
+            for (size_t c = 0; c < 3; c++)
+                weights[i][3 * k + c] = weight;
         }
+    }
+    for (size_t n = 1; n <= ROWS; n++) {
+        memset(together, 0xA5, sizeof together);
+        convoy_mean_along_rows(rows[0], sizeof rows[0], n, 3, OUT, taps, weights[0], WIDTH * 3, together[0]);
+        convoy_mean_along_rows(rows[n - 1], sizeof rows[0], 1, 3, OUT, taps, weights[0], WIDTH * 3,
+                               alone[n - 1]);
+        cr_expect_arr_eq(together, alone, n * OUT * 3, "%zu rows", n);
+        cr_expect(n == ROWS || together[n][0] == 0xA5, "a row too many was written");
+    }
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        convoy_mean_along_two_rows_avx2(rows[0], sizeof rows[0], OUT, taps, weights[0], WIDTH * 3,
+                                        together[0]);
+        cr_expect_arr_eq(together, alone, 2 * OUT * 3, "AVX2");
+    }
+#endif
+}
+
+Test(image_weighted_sums, along_rows)
+{
+    static const size_t mixed[OUT] = {1, 4, 7, 12, WIDTH, 8, 3, 2, 5, 1, 6};
+    static const size_t few[OUT] = {1, 4, 3, 2, 4, 4, 3, 2, 4, 1, 4};
+    srand(7);
+    for (int large = 0; large < 2; large++) {
+        check_along(mixed, large);
+        check_along(few, large);
+    }
+}
+
+#define BYTES 160
+
+Test(image_weighted_sums, down_columns)
+{
+    static uint8_t many[ROWS][BYTES], whole[BYTES], pieces[BYTES];
+    srand(7);
+    for (int turn = 0; turn < 40; turn++) {
+        int32_t down[ROWS];
+        size_t rows = 1 + (size_t)turn % ROWS;
+        for (size_t r = 0; r < rows; r++) {
+            down[r] = draw_weight(rows, turn % 3 == 0);
+            for (int b = 0; b < BYTES; b++)
+                many[r][b] = (uint8_t)(rand() & 255);
+        }
+        convoy_mean_of_rows(many[0], BYTES, rows, down, BYTES, whole);
+        for (size_t b = 0; b < BYTES; b += 20)
+            convoy_mean_of_rows(many[0] + b, BYTES, rows, down, 20, pieces + b);
+        cr_expect_arr_eq(whole, pieces, sizeof whole, "%zu rows", rows);
+#ifdef __x86_64__
+        if (__builtin_cpu_supports("avx2")) {
+            cr_expect_eq(convoy_mean_of_rows_avx2(many[0], BYTES, rows, down, BYTES, whole), BYTES);
+            cr_expect_arr_eq(whole, pieces, sizeof whole, "%zu rows, AVX2", rows);
+        }
+#endif
+        /* Rows a few at a time, in whole vectors and in pieces that are shorter. */
+        for (size_t width = 20; width <= BYTES; width += BYTES - 20)
+            for (size_t b = 0; b < BYTES; b += width) {
+                int32_t sums[BYTES];
+                convoy_sums_begin(sums, width);
+                for (size_t r = 0, more = 1; r < rows; r += more, more = more == 1 ? 3 : 5)
+                    convoy_sums_add(sums, many[r] + b, BYTES, r + more < rows ? more : rows - r, down + r,
+                                    width);
+                convoy_sums_end(sums, width, pieces + b);
+                cr_expect_arr_eq(pieces + b, whole + b, width, "%zu bytes from %zu on", width, b);
+            }
+    }
 }
