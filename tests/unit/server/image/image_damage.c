@@ -21,14 +21,17 @@ static uint32_t next_random(uint32_t *state)
 static void damage(const char *name, struct convoy_image_scratch *scratch, int outcomes[2])
 {
     static const struct convoy_image_target targets[] = {
-        {32, 32, 3, CONVOY_FIT_STRETCH}, {28, 28, 1, CONVOY_FIT_CROP}, {47, 31, 3, CONVOY_FIT_STRETCH}};
+        {32, 32, 3, CONVOY_FIT_STRETCH},
+        {28, 28, 1, CONVOY_FIT_CROP},
+        {47, 31, 3, CONVOY_FIT_STRETCH},
+        {6, 31, 3, CONVOY_FIT_CROP}}; /* most columns of a picture are left out */
     size_t length;
     uint32_t random = 2463534242u;
     uint8_t *bytes = samples_read(name, &length);
     uint8_t *damaged = malloc(length);
     bool is_png = bytes[0] == 0x89;
     for (int round = 0; round < ROUNDS; round++) {
-        const struct convoy_image_target *target = &targets[round % 3];
+        const struct convoy_image_target *target = &targets[round % 4];
         struct convoy_image_info info;
         struct convoy_error error;
         size_t size = (size_t)target->width * (size_t)target->height * (size_t)target->channels;
