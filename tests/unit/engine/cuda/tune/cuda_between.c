@@ -100,6 +100,7 @@ Test(cuda_between, they_take_over_what_is_known_of_the_next_one)
 Test(cuda_between, they_run_as_the_next_one)
 {
     setenv("CONVOY_EMULATED_CLOCK", "launches", 1); /* so that networks run as a whole */
+    setenv("CONVOY_EMULATED_MAJOR", "8", 1);        /* which a simpler device cannot */
     for (int start = 0; start < 2; start++) {
         struct convoy_graph *graph = small_network();
         struct convoy_net_info info;
