@@ -121,6 +121,22 @@ static bool lacks_a_component(const struct jpeg_decompress_struct *decoder)
     return false;
 }
 
+/* Decoded in a part of its size, a component may come in more samples than the part has for it, and still in
+ * fewer than the luma. Of such columns libjpeg-turbo makes half when others are left out, and reads the rest
+ * unwritten (mended in 3.0.0: "4x2 or 2x4 subsampling", ChangeLog). */
+static bool upsamples_a_part(const struct jpeg_decompress_struct *decoder)
+{
+    bool part = decoder->min_DCT_scaled_size != DCTSIZE, upsamples = false;
+    for (int i = 0; i < decoder->num_components; i++) {
+        const jpeg_component_info *component = &decoder->comp_info[i];
+        int across = component->h_samp_factor * component->DCT_scaled_size;
+        int down = component->v_samp_factor * component->DCT_scaled_size;
+        upsamples = upsamples || across < decoder->max_h_samp_factor * decoder->min_DCT_scaled_size ||
+                    down < decoder->max_v_samp_factor * decoder->min_DCT_scaled_size;
+    }
+    return part && upsamples;
+}
+
 /* Leaves out columns that are not read: their codes are read, but no samples are made of them, which is a
  * fifth of the work or more. Returns the first column that is decoded. A picture of several scans is decoded
  * whole: libjpeg may smooth what the last ones would have told, across blocks. */
@@ -131,7 +147,8 @@ static int leave_out_columns(struct jpeg_decompress_struct *decoder, const struc
     int right = left + columns + MARGIN;
     left = left > MARGIN ? left - MARGIN : 0;
     right = right < whole ? right : whole;
-    if (whole - (right - left) < LEAST_LEFT_OUT || jpeg_has_multiple_scans(decoder))
+    if (whole - (right - left) < LEAST_LEFT_OUT || jpeg_has_multiple_scans(decoder) ||
+        upsamples_a_part(decoder))
         return 0;
     JDIMENSION first = (JDIMENSION)left, width = (JDIMENSION)(right - left);
     jpeg_crop_scanline(decoder, &first, &width);
