@@ -8,7 +8,10 @@
 
 struct convoy_cuda_bucket {
     uint32_t rows;
-    bool between; /* the tuner times nothing for it: it takes over what is known of the next larger one */
+    /* Between two others: the tuner lets it take over what is known of the next larger one, and times what
+     * that lacks. Jobs pass over it until then, as its kernels are guessed, and the next one's perhaps not.
+     */
+    bool between, passed_over;
     struct convoy_cuda_plan plans[CONVOY_ROW_LAYOUTS]; /* no steps: a layout the network does not take */
     cudaGraphExec_t graphs[CONVOY_ROW_LAYOUTS][CONVOY_CUDA_MAX_STREAMS];
 };

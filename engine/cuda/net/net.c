@@ -18,6 +18,7 @@
 static void add_bucket(struct convoy_net *net, uint32_t rows, bool between)
 {
     net->buckets[net->bucket_count].rows = rows;
+    net->buckets[net->bucket_count].passed_over = between;
     net->buckets[net->bucket_count++].between = between;
 }
 
@@ -43,7 +44,7 @@ static void choose_buckets(struct convoy_net *net)
 const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net, uint32_t rows)
 {
     const struct convoy_cuda_bucket *bucket = net->buckets;
-    while (bucket->rows < rows)
+    while (bucket->rows < rows || bucket->passed_over)
         bucket++;
     return bucket;
 }

@@ -18,6 +18,7 @@ static int move(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed
         const struct convoy_cuda_bucket *plans = i == changed ? fresh : &net->buckets[i];
         moved[i].rows = plans->rows;
         moved[i].between = plans->between;
+        moved[i].passed_over = plans->passed_over;
         for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
             moved[i].plans[layout] = plans->plans[layout];
         failed = convoy_cuda_bucket_record(gpu, workspace, net->overflow.marks, &moved[i], error);
@@ -46,7 +47,8 @@ int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int
                         struct convoy_error *error)
 {
     struct convoy_cuda_bucket *old = &net->buckets[changed];
-    struct convoy_cuda_bucket fresh = {.rows = old->rows, .between = old->between};
+    struct convoy_cuda_bucket fresh = {
+        .rows = old->rows, .between = old->between, .passed_over = old->passed_over};
     int failed = convoy_cuda_bucket_plan(&net->source, net->takes_u8, &fresh, error);
     if (!failed && convoy_cuda_bucket_workspace(&fresh) > net->workspace->bytes) {
         failed = move(gpu, net, changed, &fresh, error);

@@ -25,7 +25,7 @@ struct convoy_cuda_kernel_choice {
     struct convoy_cuda_key key;
     const char *kernel; /* static: the name in the kernel's own table, or one of the two above */
     float us; /* measured time of one launch, or of the network where that was run with it; 0: there was only
-                 one candidate */
+                 one candidate, or it was taken over (tune_adopt.h) */
 };
 
 /* What is to be chosen for one key while it is timed, whatever is known. */

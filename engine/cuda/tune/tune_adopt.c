@@ -82,12 +82,12 @@ static bool count(int adopted, int *noted)
 int convoy_cuda_tune_adopt(const struct convoy_net *net, int bucket,
                            struct convoy_cuda_kernel_choices *choices)
 {
-    const struct convoy_cuda_bucket *own = &net->buckets[bucket], *next = own + 1;
-    const struct rows rows = {own->rows, next->rows};
+    const struct convoy_cuda_bucket *own = &net->buckets[bucket];
+    const struct rows rows = {own[0].rows, own[1].rows};
     int noted = 0;
     for (int i = 0; i < CONVOY_ROW_LAYOUTS; i++) {
         enum convoy_input_layout layout = (enum convoy_input_layout)i;
-        const struct convoy_cuda_plan *plan = &own->plans[i], *like = &next->plans[i];
+        const struct convoy_cuda_plan *plan = &own->plans[i];
         if (plan->step_count == 0)
             continue;
         if (!count(adopt_fused(choices, &net->source, layout, &rows), &noted))
@@ -98,11 +98,6 @@ int convoy_cuda_tune_adopt(const struct convoy_net *net, int bucket,
         for (int k = 0; k < plan->step_count; k++)
             if (!count(adopt_step(choices, &plan->steps[k], &rows), &noted))
                 return noted;
-        /* All shapes of a plan together name the choice of its branches. */
-        bool branches = plan->branches.text[0] != '\0' && like->branches.text[0] != '\0';
-        if (branches && plan->step_count == like->step_count &&
-            !count(adopt(choices, &plan->branches, &like->branches), &noted))
-            return noted;
     }
     return noted;
 }

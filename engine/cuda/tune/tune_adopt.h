@@ -1,5 +1,5 @@
 /* A bucket between two others (net.h) takes over what is known of the next larger one, in place of timing its
- * own shapes: a third more buckets then cost the tuner no time. */
+ * own shapes: a third more buckets then cost the tuner no time. Loading makes their plans and graphs. */
 #ifndef CONVOY_ENGINE_CUDA_TUNE_ADOPT_H
 #define CONVOY_ENGINE_CUDA_TUNE_ADOPT_H
 
@@ -8,8 +8,9 @@
 struct convoy_net;
 
 /* Notes for each shape in the plans of net->buckets[bucket] that is not known, and for the choices of its
- * bottlenecks, its branches and the whole network, what is known of that shape with the rows of the bucket
- * behind it. What that one lacks stays unknown. Returns how many were noted, or -ENOMEM. */
+ * bottlenecks and the whole network (plans of so many rows have no branches to choose), what is known of that
+ * shape with the rows of the bucket behind it. What that one lacks stays unknown. Returns how many were
+ * noted, or -ENOMEM. */
 int convoy_cuda_tune_adopt(const struct convoy_net *net, int bucket,
                            struct convoy_cuda_kernel_choices *choices);
 

@@ -135,10 +135,12 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
         return convoy_cuda_rebuild(tuner->gpu, net, index, error);
     }
     tuner->fresh = false;
-    if (convoy_cuda_tune_branches_wanted(net, index, &layout))
+    if (convoy_cuda_tune_branches_wanted(net, index, &layout)) {
         convoy_cuda_tune_branches_begin(&tuner->network, net, index, layout);
-    else
-        tuner->turn++;
+        return 0;
+    }
+    net->buckets[index].passed_over = false;
+    tuner->turn++;
     return 0;
 }
 

@@ -24,7 +24,7 @@ struct convoy_cuda_tuner {
     void *context;
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
     struct convoy_net *net; /* being tuned, or NULL */
-    int turn;               /* of its buckets: first the smallest, then the largest, then the others */
+    int turn;               /* of its buckets: the smallest, the largest, the others, those between */
     int measured;           /* shapes of this network */
     bool rebuilt, fresh;    /* the network; its bucket, with all that is known */
     bool noted;             /* something that the cache has not */
