@@ -301,8 +301,8 @@ struct tally {
 
 /* Is it the turn of a kernel with a shape that it takes, of which it has seen `taken` before? Always with the
  * first one; `turn`, the kernel's number and the seed, says which others. The instances of these families are
- * the same code, and most have more instances than turns: one of them sees each shape. tiled, emulated, takes
- * a sixth of all time. The first family that fits counts. */
+ * the same code; most have more instances than turns, so that few shapes meet none of them. tiled, emulated,
+ * takes a sixth of all time. The first family that fits counts. */
 static bool takes_turn(const struct convoy_conv_kernel *kernel, int taken, uint64_t turn, bool in_turns)
 {
     static const struct {

