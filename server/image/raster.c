@@ -102,8 +102,8 @@ void convoy_raster_columns(const struct convoy_raster *raster, int *left, int *c
 {
     /* Pixels that become shorter or longer are converted from the row's first one on. */
     bool some = raster->sink != NULL && is_stored_so(raster);
-    *left = some ? raster->sink->left : 0;
-    *columns = some ? raster->sink->columns : raster->stored.width;
+    *left = some ? (int)raster->sink->left : 0;
+    *columns = some ? (int)raster->sink->columns : raster->stored.width;
 }
 
 bool convoy_raster_needs_line(const struct convoy_raster *raster)

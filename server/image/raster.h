@@ -28,7 +28,7 @@ struct convoy_raster_sink {
     uint8_t *(*line)(struct convoy_raster_sink *sink, int y);
     /* Row y is there, of channels bytes a pixel. */
     void (*take)(struct convoy_raster_sink *sink, int y);
-    int left, columns; /* what it reads of a row: the pixels [left, left + columns) */
+    size_t left, columns; /* what it reads of a row: the pixels [left, left + columns) */
 };
 
 struct convoy_raster {

@@ -97,10 +97,8 @@ static void find_columns(struct convoy_row_resizer *resizer, const struct stored
     const struct convoy_row_span one = stored_span(along, &first), other = stored_span(along, &last);
     int left = one.start < other.start ? one.start : other.start;
     int right = one.end > other.end ? one.end : other.end;
-    resizer->left = (size_t)left;
-    resizer->columns = (size_t)(right - left);
-    resizer->sink.left = left;
-    resizer->sink.columns = right - left;
+    resizer->sink.left = (size_t)left;
+    resizer->sink.columns = (size_t)(right - left);
 }
 
 static int plan_along(struct convoy_row_resizer *resizer, struct convoy_image_scratch *scratch,
@@ -118,9 +116,9 @@ static int plan_along(struct convoy_row_resizer *resizer, struct convoy_image_sc
     for (size_t i = 0; i < out; i++) {
         const struct convoy_window window = shown_window(along->axis, places, (int)i);
         const struct convoy_row_span span = stored_span(along, &window);
-        taps[i] = convoy_taps_together((size_t)span.start - resizer->left, (size_t)(span.end - span.start),
-                                       resizer->columns);
-        size_t before = (size_t)span.start - resizer->left - taps[i].first;
+        taps[i] = convoy_taps_together((size_t)span.start - resizer->sink.left,
+                                       (size_t)(span.end - span.start), resizer->sink.columns);
+        size_t before = (size_t)span.start - resizer->sink.left - taps[i].first;
         stored_weights(along, &window, resizer->channels, weights + i * stride + before * channels);
     }
     resizer->out = out;
@@ -208,7 +206,8 @@ static void pass_along(const struct convoy_row_resizer *resizer, const uint8_t *
 static void place_made(struct convoy_row_resizer *resizer)
 {
     size_t channels = (size_t)resizer->channels;
-    pass_along(resizer, resizer->between, resizer->columns * channels, resizer->made_count, resizer->row);
+    pass_along(resizer, resizer->between, resizer->sink.columns * channels, resizer->made_count,
+               resizer->row);
     for (int k = 0; k < resizer->made_count; k++)
         place(resizer, resizer->made[k], resizer->row + (size_t)k * resizer->out * channels);
     resizer->made_count = 0;
@@ -217,7 +216,7 @@ static void place_made(struct convoy_row_resizer *resizer)
 /* Where the row of span j is written, when its rows are all there. */
 static uint8_t *made_row(const struct convoy_row_resizer *resizer, int j)
 {
-    size_t bytes = resizer->columns * (size_t)resizer->channels;
+    size_t bytes = resizer->sink.columns * (size_t)resizer->channels;
     if (resizer->down_first)
         return resizer->between + (size_t)resizer->made_count * bytes;
     return resizer->turned ? resizer->row : shown(resizer, j);
@@ -262,8 +261,8 @@ static void pass_batch(struct convoy_row_resizer *resizer)
 {
     int first = resizer->batch_first, end = first + resizer->batch_count;
     size_t channels = (size_t)resizer->channels;
-    const uint8_t *rows = resizer->batch + resizer->left * channels;
-    size_t stride = resizer->batch_stride, bytes = resizer->columns * channels;
+    const uint8_t *rows = resizer->batch + resizer->sink.left * channels;
+    size_t stride = resizer->batch_stride, bytes = resizer->sink.columns * channels;
     if (!resizer->down_first) {
         pass_along(resizer, rows, stride, resizer->batch_count, resizer->between);
         rows = resizer->between;
@@ -337,7 +336,7 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
     resizer->batch_most = batch_rows(resizer->batch_stride, stored->height);
     if (plan_along(resizer, scratch, along) != 0 || plan_down(resizer, scratch, down) != 0)
         return -ENOMEM;
-    size_t made = resizer->out * (size_t)channels, whole = resizer->columns * (size_t)channels;
+    size_t made = resizer->out * (size_t)channels, whole = resizer->sink.columns * (size_t)channels;
     size_t summed = resizer->down_first ? whole : made;
     resizer->batch =
         convoy_image_buffer_reserve(&scratch->batch, (size_t)resizer->batch_most, resizer->batch_stride, 1);

@@ -26,8 +26,8 @@ struct convoy_row_resizer {
     bool turned;                    /* rows of the result are stored columns */
     bool mirrored_down;
     int width, channels;
-    /* along stored rows: of their pixels from left on, so many; out of them are made */
-    size_t left, columns, out;
+    /* along stored rows */
+    size_t out; /* pixels that are made of those that the sink reads */
     const struct convoy_taps *taps;
     const int32_t *weights;
     size_t weights_stride;
