@@ -39,8 +39,7 @@ struct convoy_jpeg_state {
     cudaStream_t stream;
     cudaEvent_t done; /* what the thread waits for */
     uint8_t *planes;  /* in device memory, CONVOY_JPEG_PLANES_BYTES; the round's */
-    size_t planes_used,
-        planes_marked; /* from the beginning on; marked: with the pattern, when the stream's work is done */
+    size_t planes_used;
     struct convoy_fit_picture *pictures; /* pinned, one for each row of the job */
     struct convoy_fit_picture *device_pictures;
     uint32_t *unwritten; /* pinned, one for each row: its planes were not written to their end */

@@ -8,7 +8,7 @@
 #include "engine/cuda/net/overflow.h"
 #include "engine/cuda/plan/groups.h"
 
-#define CONVOY_CUDA_MAX_BUCKETS 40
+#define CONVOY_CUDA_MAX_BUCKETS 48
 
 struct convoy_net {
     struct convoy_net *next; /* in the list of the device, in order of loading */

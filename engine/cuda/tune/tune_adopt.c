@@ -83,7 +83,10 @@ int convoy_cuda_tune_adopt(const struct convoy_net *net, int bucket,
                            struct convoy_cuda_kernel_choices *choices)
 {
     const struct convoy_cuda_bucket *own = &net->buckets[bucket];
-    const struct rows rows = {own[0].rows, own[1].rows};
+    const struct convoy_cuda_bucket *next = own + 1;
+    while (next->between)
+        next++;
+    const struct rows rows = {own->rows, next->rows};
     int noted = 0;
     for (int i = 0; i < CONVOY_ROW_LAYOUTS; i++) {
         enum convoy_input_layout layout = (enum convoy_input_layout)i;
