@@ -49,7 +49,9 @@ PYTHON
     engines:[0-9]*x[0-9]*)
       local size=${1#*:} quality=85 i
       [[ $size != *:* ]] || { quality=${size#*:}; size=${size%:*}; }
-      backend=cuda images=$work/$size-$quality counted=yes connections=256 config='{"images": {"decoder": "gpu"}}'
+      backend=cuda images=$work/$size-$quality counted=yes connections=256
+      # Else the generator's 4000 connections wait for answers before the queue is full.
+      config='{"images": {"decoder": "gpu"}, "batching": {"max_queue": 1024}}'
       if [ ! -d "$images" ]; then
         mkdir "$images"
         for i in 1 2 3 4; do
