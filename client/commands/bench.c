@@ -103,9 +103,9 @@ static void count_exchange(struct bench_run *run, const struct exchange *exchang
 static bool take(struct bench_run *run, struct exchange *exchange)
 {
     const struct client_bench_load *load = run->load;
-    double end = run->start + load->seconds;
     bool stop = is_stopped(run);
     pthread_mutex_lock(&run->lock);
+    double end = run->start + load->seconds;
     if (exchange->request)
         count_exchange(run, exchange);
     client_answer_discard(exchange->answer);
@@ -192,7 +192,15 @@ static void join_drawing(pthread_t thread, const struct bench_run *run,
     pthread_join(thread, NULL);
 }
 
-/* Starts the threads of `connections` and waits for their end. */
+/* The clock of the run begins. The caller holds the lock. */
+static void begin(struct bench_run *run)
+{
+    run->start = client_clock_now();
+    run->due = run->start + (run->load->rate > 0 ? client_poisson_gap(&run->random, run->load->rate) : 0);
+}
+
+/* Starts the threads of `connections` and waits for their end. The clock begins when all are there: thousands
+ * take a part of a second, by which the first requests of an open loop would be late. */
 static int run_connections(struct bench_run *run, struct connection *connections,
                            struct convoy_failure *failure)
 {
@@ -201,18 +209,19 @@ static int run_connections(struct bench_run *run, struct connection *connections
     int status = 0;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_mutex_lock(&run->lock); /* for which the threads wait */
     for (; status == 0 && started < run->load->connections; started++) {
         status = -pthread_create(&connections[started].thread, &attributes, serve_connection,
                                  &connections[started]);
         if (status) {
-            pthread_mutex_lock(&run->lock);
             run->failed = true;
-            pthread_mutex_unlock(&run->lock);
             client_fail_with(failure, status, "only %ld threads for connections can be made: %s", started,
                              strerror(-status));
             break;
         }
     }
+    begin(run);
+    pthread_mutex_unlock(&run->lock);
     struct client_terminal terminal = client_terminal_open(stderr);
     for (long i = 0; i < started; i++)
         join_drawing(connections[i].thread, run, &terminal);
@@ -256,8 +265,6 @@ int client_bench_run(const struct client_bench_load *load, struct client_bench_r
             client_http_abort_when(list[opened].http, is_stopped, &run);
     }
     pthread_mutex_init(&run.lock, NULL);
-    run.start = client_clock_now();
-    run.due = run.start + (load->rate > 0 ? client_poisson_gap(&run.random, load->rate) : 0);
     if (status == 0)
         status = run_connections(&run, list, failure);
     if (status == 0)

@@ -12,6 +12,9 @@
 #define BATCH_BYTES 131072
 #define BATCH_LEAST 8
 #define BATCH_MOST  64
+/* Rows begin CONVOY_IMAGE_ROW_OFFSET behind multiples of this, as do pixels at multiples of it, which are the
+ * first that a decoder makes of a crop. So libjpeg-turbo writes none of them past the caches. */
+#define ROW_ALIGN 16
 
 bool convoy_resize_rows_can(const struct convoy_axis *x, const struct convoy_axis *y)
 {
@@ -332,14 +335,16 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
                                            .width = stored->width,
                                            .channels = channels,
                                            .result = result};
-    resizer->batch_stride = (size_t)stored->width * (size_t)(pixel > channels ? pixel : channels);
+    size_t row = (size_t)stored->width * (size_t)(pixel > channels ? pixel : channels);
+    resizer->batch_stride = (row + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     resizer->batch_most = batch_rows(resizer->batch_stride, stored->height);
     if (plan_along(resizer, scratch, along) != 0 || plan_down(resizer, scratch, down) != 0)
         return -ENOMEM;
     size_t made = resizer->out * (size_t)channels, whole = resizer->sink.columns * (size_t)channels;
     size_t summed = resizer->down_first ? whole : made;
-    resizer->batch =
-        convoy_image_buffer_reserve(&scratch->batch, (size_t)resizer->batch_most, resizer->batch_stride, 1);
+    uint8_t *batch = convoy_image_buffer_reserve(&scratch->batch, (size_t)resizer->batch_most + 1,
+                                                 resizer->batch_stride, 1);
+    resizer->batch = batch != NULL ? batch + CONVOY_IMAGE_ROW_OFFSET : NULL;
     resizer->between = convoy_image_buffer_reserve(
         &scratch->middle, resizer->down_first ? 2 : (size_t)resizer->batch_most, summed, 1);
     resizer->row = convoy_image_buffer_reserve(&scratch->row, 2, made, 1);

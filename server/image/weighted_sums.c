@@ -2,6 +2,7 @@
 
 #include "server/image/weighted_sums_avx2.h"
 #include "server/image/weighted_sums_avx512.h"
+#include "server/image/weighted_sums_vbmi.h"
 
 #define HALF (1 << (CONVOY_WEIGHT_BITS - 1))
 
@@ -33,6 +34,9 @@ void convoy_mean_along_rows(const uint8_t *rows, size_t row_stride, size_t row_c
 {
     size_t done = 0;
 #ifdef __x86_64__
+    if (channels == 3 && row_count >= 4 && convoy_has_vbmi() &&
+        convoy_mean_along_rows_vbmi(rows, row_stride, row_count, out, taps, weights, stride, to))
+        return;
     if (channels == 3 && row_count >= 4 && row_stride >= 16 && convoy_has_avx512_bytes() &&
         convoy_mean_along_rows_avx512(rows, row_stride, row_count, out, taps, weights, stride, to))
         return;

@@ -3,8 +3,8 @@
  * A mean is (sum of pixel x weight + 2^21) >> 22, cut to 0..255; weights add up to 2^22, and the positive
  * ones to less than 2^23, so that 32 bits hold every sum. The sums are whole numbers: vectors of any width
  * give the same bits. AVX-512 with its products of bytes is used where the processor has it
- * (weighted_sums_avx512.c), or AVX2 (weighted_sums_avx2.c), otherwise what the compiler makes of plain loops
- * (SSE2, NEON). */
+ * (weighted_sums_vbmi.c, weighted_sums_avx512.c), or AVX2 (weighted_sums_avx2.c), otherwise what the compiler
+ * makes of plain loops (SSE2, NEON). */
 #ifndef CONVOY_SERVER_IMAGE_WEIGHTED_SUMS_H
 #define CONVOY_SERVER_IMAGE_WEIGHTED_SUMS_H
 
