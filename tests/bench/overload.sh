@@ -7,7 +7,9 @@
 # and, only if it is named, with a GPU or an emulated one:
 #   engines:WIDTHxHEIGHT[:QUALITY]   photographs of that size, which the GPU's JPEG engines decode: they, or the bytes' way to them, are the
 #            limit; a lower QUALITY than 85 makes the files smaller, where the generator cannot send so many bytes
-#   tests/bench/overload.sh [SECONDS [ROUNDS [KIND...]]]
+#   [GENERATOR=COMMAND] tests/bench/overload.sh [SECONDS [ROUNDS [KIND...]]]
+# GENERATOR is what the load generator and the witness are started with: GENERATOR="taskset -c 16-31" taskset -c 0-15 tests/bench/overload.sh
+# gives them cores of their own.
 # Capacity is the rate of a closed loop of 64 connections (of engines on a GPU 256) just before, of the same generator and daemon. A round counts
 # only if the generator kept up (nothing unsent, and 99 % of the requests sent within 50 ms after they were due) and nothing was
 # answered wrongly: each request has a 200 within its deadline or a 503, and a witness that asks beside the load (tests/tools/load.py)
@@ -17,6 +19,7 @@
 seconds=${1:-30}
 rounds=${2:-3}
 kinds=("${@:3}")
+read -ra generator <<<"${GENERATOR:-}"
 [ ${#kinds[@]} -gt 0 ] || kinds=(device network decoder)
 
 timeout_ms=10000 # the built-in value
@@ -75,7 +78,7 @@ PYTHON
   [ $backend != cuda ] || until_tuned cuda
 }
 
-bench() { "$whole/bin/convoy" bench --url "$url" --json "$@" "$images" || [ $? -eq 1 ]; }
+bench() { "${generator[@]}" "$whole/bin/convoy" bench --url "$url" --json "$@" "$images" || [ $? -eq 1 ]; }
 
 # judge KIND: puts the figures of a round together, prints them and keeps them.
 judge() {
@@ -128,13 +131,13 @@ for kind in "${kinds[@]}"; do
     start "$kind"
     bench --connections "$connections" --seconds 6 >"$work/closed.json"
     rate=$("$python" -c 'import json, sys; print(4 * json.load(open(sys.argv[1]))["requests_per_second"])' "$work/closed.json")
-    "$python" tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" -x convoyd)" "$(pgrep -P "$daemon" convoy-worker)" \
+    "${generator[@]}" "$python" tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" -x convoyd)" "$(pgrep -P "$daemon" convoy-worker)" \
       >"$work/probe.json" &
     probe=$!
     pids+=("$probe")
     files=("$images"/*.jpg)
     # At a hundredth of the rate, within what one thread of Python does.
-    "$python" tests/tools/load.py "$url" --rate "$(awk -v r="$rate" 'BEGIN { print (r < 500 ? 5 : (r > 5000 ? 50 : r / 100)) }')" \
+    "${generator[@]}" "$python" tests/tools/load.py "$url" --rate "$(awk -v r="$rate" 'BEGIN { print (r < 500 ? 5 : (r > 5000 ? 50 : r / 100)) }')" \
       --connections 200 --seconds "$seconds" --json --query top=1 --image "${files[0]}" >"$work/witness.json" &
     witness=$!
     pids+=("$witness")
