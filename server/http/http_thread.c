@@ -480,13 +480,17 @@ bool convoy_http_threads_take(struct convoy_http *http, int fd, const struct soc
                               socklen_t size)
 {
     struct arrival *arrival = malloc(sizeof *arrival);
+    struct convoy_http_thread *least = &http->threads[0];
     if (arrival == NULL) {
         close(fd);
         return false;
     }
     *arrival = (struct arrival){.fd = fd, .size = size};
     memcpy(&arrival->address, address, size < sizeof arrival->address ? size : sizeof arrival->address);
-    struct convoy_http_thread *least = convoy_http_thread_for_one_more(http);
+    for (uint32_t i = 1; i < http->thread_count; i++)
+        if (atomic_load_explicit(&http->threads[i].connections, memory_order_relaxed) <
+            atomic_load_explicit(&least->connections, memory_order_relaxed))
+            least = &http->threads[i];
     atomic_fetch_add_explicit(&least->connections, 1, memory_order_relaxed);
     put(least, &least->arrived, &arrival->link);
     return true;

@@ -71,13 +71,6 @@ uint32_t convoy_http_threads_wanted(const struct convoy_http *http);
 /* The default on a machine of that many cores. */
 uint32_t convoy_http_threads_for(uint32_t cores);
 
-/* Over how many of the threads that many connections are spread: over all where there are few threads or
- * many connections, else two or three connections share a thread. At least 1, at most threads. */
-uint32_t convoy_http_threads_used(uint32_t threads, uint32_t connections);
-
-/* The thread with the fewest connections, of those that are used with one connection more. */
-struct convoy_http_thread *convoy_http_thread_for_one_more(const struct convoy_http *http);
-
 /* Makes the threads of http and starts them. On failure
  * what was started is left for convoy_http_threads_end(). Errors: -ENOMEM, -EINVAL, those of eventfd(2),
  * epoll_ctl(2) and pthread_create(). */
@@ -91,7 +84,7 @@ void convoy_http_threads_refuse(struct convoy_http *http);
  * application may call convoy_resume() meanwhile, except for suspensions that this one resumes. */
 void convoy_http_threads_end(struct convoy_http *http);
 
-/* Takes over fd for the thread for one more connection. False, with fd closed, when memory is out. Any
+/* Takes over fd for the thread with the fewest connections. False, with fd closed, when memory is out. Any
  * thread. */
 bool convoy_http_threads_take(struct convoy_http *http, int fd, const struct sockaddr *address,
                               socklen_t size);

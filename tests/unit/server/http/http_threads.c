@@ -1,6 +1,5 @@
 #include "server/http/http_thread.h"
 
-#include "server/http/http_state.h"
 #include "server/http/suspension.h"
 
 #include <criterion/criterion.h>
@@ -15,36 +14,6 @@ Test(http_threads, leave_a_quarter_of_many_cores_to_workers_and_decoders)
     for (size_t i = 0; i < sizeof cores_and_threads / sizeof cores_and_threads[0]; i++)
         cr_assert_eq(convoy_http_threads_for(cores_and_threads[i][0]), cores_and_threads[i][1], "%u cores",
                      cores_and_threads[i][0]);
-}
-
-Test(http_threads, are_all_used_where_they_are_few_or_connections_many)
-{
-    static const uint32_t threads_connections_and_used[][3] = {
-        {1, 1, 1},    {7, 2, 7},    {24, 1, 4},   {24, 8, 4},    {24, 10, 5}, {24, 16, 8},  {24, 32, 15},
-        {24, 40, 16}, {24, 64, 18}, {24, 96, 21}, {24, 256, 24}, {12, 32, 9}, {12, 64, 12}, {8, 0, 4}};
-    for (size_t i = 0; i < sizeof threads_connections_and_used / sizeof threads_connections_and_used[0];
-         i++) {
-        const uint32_t *expected = threads_connections_and_used[i];
-        cr_assert_eq(convoy_http_threads_used(expected[0], expected[1]), expected[2],
-                     "%u threads, %u connections", expected[0], expected[1]);
-    }
-}
-
-Test(http_threads, that_are_used_get_as_many_connections_each)
-{
-    struct convoy_http_thread all[24] = {0};
-    struct convoy_http http = {.threads = all, .thread_count = 24};
-    for (uint32_t open = 1; open <= 64; open++) {
-        struct convoy_http_thread *chosen = convoy_http_thread_for_one_more(&http);
-        atomic_fetch_add(&chosen->connections, 1);
-        if (open <= 4)
-            cr_assert_eq(chosen->connections, 1, "the first four connections have a thread each");
-    }
-    for (int i = 0; i < 24; i++)
-        cr_assert(i < 18 ? all[i].connections == 3 || all[i].connections == 4 : all[i].connections == 0,
-                  "thread %d has %u connections", i, all[i].connections);
-    atomic_store(&all[7].connections, 1);
-    cr_assert_eq(convoy_http_thread_for_one_more(&http), &all[7]);
 }
 
 /* ---- What the control loop resumes: the test looks where the threads would. ---- */
