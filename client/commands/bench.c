@@ -23,8 +23,8 @@
 /* State shared by the threads of all connections. */
 struct bench_run {
     const struct client_bench_load *load;
-    double start;         /* on the monotonic clock, in seconds */
-    pthread_mutex_t lock; /* protects the members below */
+    double start;         /* on the monotonic clock, in seconds; read after the lock was taken once */
+    pthread_mutex_t lock; /* protects the members below; held until all threads are there */
     size_t next;          /* request to send, counted through */
     double due;           /* open loop: when the next request is */
     uint64_t random;
@@ -103,8 +103,8 @@ static void count_exchange(struct bench_run *run, const struct exchange *exchang
 static bool take(struct bench_run *run, struct exchange *exchange)
 {
     const struct client_bench_load *load = run->load;
-    bool stop = is_stopped(run);
     pthread_mutex_lock(&run->lock);
+    bool stop = is_stopped(run);
     double end = run->start + load->seconds;
     if (exchange->request)
         count_exchange(run, exchange);

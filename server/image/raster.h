@@ -24,7 +24,8 @@ struct convoy_stored_image {
 
 /* Takes converted rows of the stored image, in the order from the first to the last. */
 struct convoy_raster_sink {
-    /* Where the decoder writes row y: room for 4 bytes a pixel, the same until the row is taken. */
+    /* Where the decoder writes row y, the same until the row is taken: room for its pixels as they are stored
+     * and as they are converted. */
     uint8_t *(*line)(struct convoy_raster_sink *sink, int y);
     /* Row y is there, of channels bytes a pixel. */
     void (*take)(struct convoy_raster_sink *sink, int y);

@@ -12,9 +12,11 @@
 #define BATCH_BYTES 131072
 #define BATCH_LEAST 8
 #define BATCH_MOST  64
-/* Rows begin CONVOY_IMAGE_ROW_OFFSET behind multiples of this, as do pixels at multiples of it, which are the
- * first that a decoder makes of a crop. So libjpeg-turbo writes none of them past the caches. */
-#define ROW_ALIGN 16
+/* libjpeg-turbo writes lines that begin at a multiple of 16 or 32 bytes past the caches, from where they have
+ * to come back. Rows begin ROW_OFFSET behind a multiple of ROW_ALIGN, so lines that begin at their first
+ * pixel, or at an even one, as a crop's do unless it is 4:4:4 and decoded at an eighth, never begin there. */
+#define ROW_ALIGN  16
+#define ROW_OFFSET 9
 
 bool convoy_resize_rows_can(const struct convoy_axis *x, const struct convoy_axis *y)
 {
@@ -344,7 +346,7 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
     size_t summed = resizer->down_first ? whole : made;
     uint8_t *batch = convoy_image_buffer_reserve(&scratch->batch, (size_t)resizer->batch_most + 1,
                                                  resizer->batch_stride, 1);
-    resizer->batch = batch != NULL ? batch + CONVOY_IMAGE_ROW_OFFSET : NULL;
+    resizer->batch = batch != NULL ? batch + ROW_OFFSET : NULL;
     resizer->between = convoy_image_buffer_reserve(
         &scratch->middle, resizer->down_first ? 2 : (size_t)resizer->batch_most, summed, 1);
     resizer->row = convoy_image_buffer_reserve(&scratch->row, 2, made, 1);

@@ -1,18 +1,18 @@
-/* 16 bytes of the result at a time, which are of six or seven pixels: one load brings what all of them are
- * made of, and one permutation puts four pixels' bytes of a colour beside each other for each. The weights
- * are three digits, as in weighted_sums_avx512.c. Beside that, which makes four rows of a pixel, 12 bytes,
- * with four loads: 330 rows of 330 pixels to 224 take 73 us there and 38 here. */
+/* 16 bytes of the result at a time, which are of six pixels: one load brings four taps of all of them, and
+ * one permutation puts four pixels' bytes of a colour beside each other for each. The weights are three
+ * digits, as in weighted_sums_avx512.c. Beside that, which makes four rows of a pixel, 12 bytes, with four
+ * loads: 330 rows of 330 pixels to 224 take 73 us there and 38 here. */
 #include "server/image/weighted_sums_vbmi.h"
 
 #ifdef __x86_64__
 
 #include <immintrin.h>
-#include <string.h>
 
 #define VBMI   __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")))
 #define INLINE static inline __attribute__((always_inline)) VBMI
 #define HALF   (1 << (CONVOY_WEIGHT_BITS - 1))
-#define PIXELS 240 /* of a stretch, a multiple of 4 */
+#define PIXELS 240 /* of a stretch: whole vectors */
+#define NEAR   6   /* pixels that a vector is of */
 #define BYTES  16  /* of the result, a vector; each is a sum of 32 bits meanwhile */
 #define MANY   4   /* fours of taps */
 #define DIGITS 3   /* of a weight, of -128 to 127, each 256 times the one before it */
@@ -61,7 +61,15 @@ VBMI static bool split_weights(const struct convoy_taps *taps, size_t pixels, co
     return _mm512_test_epi32_mask(rest, rest) == 0;
 }
 
-/* Returns how many fours of taps its pixels have; 0: it cannot be made. */
+/* Whether 64 bytes hold the first four taps of one pixel and of another. */
+static bool are_near(const struct convoy_taps *one, const struct convoy_taps *other)
+{
+    size_t apart = one->first < other->first ? other->first - one->first : one->first - other->first;
+    return 3 * apart + 12 <= 64;
+}
+
+/* Returns how many fours of taps its pixels have; 0: it cannot be made, which where pixels lie too far apart
+ * is found before anything is computed. */
 VBMI static size_t plan(struct stretch *stretch, const struct convoy_taps *taps, const int32_t *weights,
                         size_t stride)
 {
@@ -69,9 +77,9 @@ VBMI static size_t plan(struct stretch *stretch, const struct convoy_taps *taps,
     for (size_t i = 0; i < stretch->count; i++) {
         fours = (taps[i].count + 3) / 4 > fours ? (taps[i].count + 3) / 4 : fours;
         stretch->firsts[i] = (int32_t)taps[i].first;
+        if (fours > MANY || (i + 1 >= NEAR && !are_near(&taps[i + 1 - NEAR], &taps[i])))
+            return 0;
     }
-    if (fours > MANY)
-        return 0;
     for (size_t i = stretch->count; i < stretch->count + BYTES; i++)
         stretch->firsts[i] = (int32_t)taps[stretch->count - 1].first;
     for (size_t k = 0; k < fours; k++)
@@ -104,7 +112,7 @@ INLINE bool begin(struct group *group, const struct stretch *stretch, const stru
         latest = taps[i].first > latest ? taps[i].first : latest;
         end = taps[i].first + taps[i].count > end ? taps[i].first + taps[i].count : end;
     }
-    if (3 * (latest - first) + 12 > 64)
+    if (3 * (latest - first) + 12 > 64) /* plan() looked at the first and the last */
         return false;
     group->first = 3 * first;
     __m512i from = _mm512_permutexvar_epi32(pixels, _mm512_loadu_si512(stretch->firsts + pixel));
@@ -183,7 +191,7 @@ VBMI bool convoy_mean_along_rows_vbmi(const uint8_t *rows, size_t row_stride, si
         size_t fours = plan(&stretch, taps + done, weights + done * stride, stride);
         uint8_t *there = to + 3 * done;
         bool made;
-        switch (fours) { /* for each of which the loops are unrolled */
+        switch (fours) { /* each unrolls its loops */
         case 1:
             made = make_stretch(&stretch, taps + done, rows, row_stride, row_count, there, out * 3, 1);
             break;
@@ -191,8 +199,10 @@ VBMI bool convoy_mean_along_rows_vbmi(const uint8_t *rows, size_t row_stride, si
             made = make_stretch(&stretch, taps + done, rows, row_stride, row_count, there, out * 3, 2);
             break;
         case 3:
+            made = make_stretch(&stretch, taps + done, rows, row_stride, row_count, there, out * 3, 3);
+            break;
         case MANY:
-            made = make_stretch(&stretch, taps + done, rows, row_stride, row_count, there, out * 3, fours);
+            made = make_stretch(&stretch, taps + done, rows, row_stride, row_count, there, out * 3, MANY);
             break;
         default:
             made = false;

@@ -26,8 +26,7 @@ worker=$(pgrep -P "$daemon" convoy-worker)
 # full TARGET: microseconds of a full decode.
 full() { "$decode" "$IMAGE" "$1" | sed -n 's/.*: full decode \([0-9]*\) us.*/\1/p'; }
 
-# busy_us: processor time of front and worker so far, exact; what ticks (lib.sh) says is sampled a hundred times a second, and says a tenth more
-# where few threads run for less than that at a time.
+# busy_us: processor time of the threads of front and worker so far, to the nanosecond; that of ticks (lib.sh) is sampled by the kernel's timer.
 busy_us() { local pid; for pid in $(with_front "$daemon" "$worker"); do cat "/proc/$pid/task/"*/schedstat; done | awk '{ s += $1 } END { printf "%.0f\n", s / 1000 }'; }
 
 # cost MODEL: microseconds of processor time a picture, and how many were not answered.

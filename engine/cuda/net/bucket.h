@@ -9,7 +9,7 @@
 struct convoy_cuda_bucket {
     uint32_t rows;
     /* Between two others: the tuner lets it take over what is known of the larger one, and times what
-     * that lacks. Jobs pass over it until then, as its kernels are guessed, and the next one's perhaps not.
+     * that lacks. Jobs pass over it until then, as its kernels are guessed, and the larger one's perhaps not.
      */
     bool between, passed_over;
     struct convoy_cuda_plan plans[CONVOY_ROW_LAYOUTS]; /* no steps: a layout the network does not take */

@@ -152,6 +152,12 @@ static void check_picture(double apart, size_t count, bool mirrored, bool large,
             cr_expect_eq(convoy_mean_along_rows_vbmi(rows, stride, n, WIDE, picture->taps,
                                                      picture->weights[0], MOST * 3, together[0]),
                          vbmi, "%g apart, %zu taps", apart, count);
+        if (convoy_has_avx512_bytes() &&
+            convoy_mean_along_rows_avx512(rows, stride, n, WIDE, picture->taps, picture->weights[0], MOST * 3,
+                                          together[0]))
+            cr_expect_arr_eq(together, alone[WIDE_ROWS - n], n * WIDE * 3, "AVX-512");
+#else
+        (void)vbmi;
 #endif
     }
     free_picture(picture);

@@ -61,7 +61,7 @@ static void kernel_for(const char *text, const char *key, char kernel[64])
     snprintf(kernel, 64, "%.*s", (int)(at - name - 2), name + 1);
 }
 
-Test(cuda_between, they_take_over_what_is_known_of_the_next_one)
+Test(cuda_between, they_take_over_what_is_known_of_the_larger_one)
 {
     struct convoy_graph *graph = small_network();
     struct convoy_net_info info;
@@ -98,9 +98,9 @@ Test(cuda_between, they_take_over_what_is_known_of_the_next_one)
     unload_all(net, graph);
 }
 
-/* Jobs pass over them while only the next one is known; then their plans are made again, and the next start
+/* Jobs pass over them while only the larger one is known; then their plans are made again, and the next start
  * knows them. */
-Test(cuda_between, they_run_as_the_next_one)
+Test(cuda_between, they_run_as_the_larger_one)
 {
     setenv("CONVOY_EMULATED_CLOCK", "launches", 1); /* so that networks run as a whole */
     setenv("CONVOY_EMULATED_MAJOR", "8", 1);        /* which a simpler device cannot */
