@@ -49,7 +49,7 @@ for size in "500 375" "1920 1080"; do
       cost "$name" >>"$work/ours"
       full "$target" >>"$work/full"
     done
-    echo "$width x $height, $(stat -c %s "$IMAGE") bytes, to $target: $(median <"$work/ours") us, full decode $(median <"$work/full") us, ratio $(ratios "$work/ours" "$work/full")," \
+    echo "$width x $height, $(stat -c %s "$IMAGE") bytes, to $target: $(median 1 <"$work/ours") us, full decode $(median 1 <"$work/full") us, ratio $(ratios "$work/ours" "$work/full")," \
       "not answered $(awk '{ n += $2 } END { print n + 0 }' "$work/ours")"
   done
 done
