@@ -20,6 +20,8 @@ logged() { grep -q "$@" "$work/log"; }
 # phases NAME COUNT: the worker has been in that phase so many times.
 phases() { [ "$(grep -c "msg=\"worker's phase\".* phase=$1" "$work/log")" -ge "$2" ]; }
 last_phase() { [ "$(grep -o 'phase=[a-z]*' "$work/log" | tail -n 1)" = "phase=$1" ]; }
+# died COUNT: so many workers have.
+died() { [ "$(grep -c 'msg="worker died' "$work/log")" -ge "$1" ]; }
 # It has tuned, or looked whether there is anything to tune, and is done.
 at_rest() { phases tuning 1 && last_phase running; }
 # On a busy machine an emulated batch takes a second, under a sanitizer several.
@@ -102,6 +104,8 @@ for death in 1 2; do
   until_true 20 last_phase tuning || fail "worker $death no longer tunes"
   logged 'tuning is given up' && fail "tuning is given up too early"
   kill -KILL "$(workers)"
+  # Else the next image may still be given to it, and it did not die of tuning.
+  until_true 20 died $death || fail "nothing is said of the death of worker $death"
 done
 until_true 20 logged 'tuning is given up' || fail "tuning is not given up"
 ship
