@@ -344,8 +344,8 @@ int convoy_resize_rows_begin(struct convoy_row_resizer *resizer, struct convoy_i
         return -ENOMEM;
     size_t made = resizer->out * (size_t)channels, whole = resizer->sink.columns * (size_t)channels;
     size_t summed = resizer->down_first ? whole : made;
-    uint8_t *batch = convoy_image_buffer_reserve(&scratch->batch, (size_t)resizer->batch_most + 1,
-                                                 resizer->batch_stride, 1);
+    size_t pieces = (size_t)resizer->batch_most * (resizer->batch_stride / ROW_ALIGN) + 1;
+    uint8_t *batch = convoy_image_buffer_reserve(&scratch->batch, pieces, ROW_ALIGN, 1);
     resizer->batch = batch != NULL ? batch + ROW_OFFSET : NULL;
     resizer->between = convoy_image_buffer_reserve(
         &scratch->middle, resizer->down_first ? 2 : (size_t)resizer->batch_most, summed, 1);
