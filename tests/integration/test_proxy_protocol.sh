@@ -83,7 +83,9 @@ for first in b"", b"PROXY TC":
             pass
         connection.close()
     assert time.monotonic() - begun < 15, "they are held"
-assert ask("after", four) == good
+begun = time.monotonic()
+while ask("after", four) != good: # half a second may pass before a busy machine has read a header, too
+    assert time.monotonic() - begun < 15, "they are not free again"
 PYTHON
 all_logged after=203.0.113.2
 stop
