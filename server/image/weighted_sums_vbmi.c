@@ -4,6 +4,8 @@
  * loads: 330 rows of 330 pixels to 224 take 73 us there and 38 here. */
 #include "server/image/weighted_sums_vbmi.h"
 
+#include "server/image/weighted_sums_avx512.h"
+
 #ifdef __x86_64__
 
 #include <immintrin.h>
@@ -19,8 +21,7 @@
 
 bool convoy_has_vbmi(void)
 {
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
+    return convoy_has_avx512_bytes() && __builtin_cpu_supports("avx512vbmi");
 }
 
 /* Of the pixels of a stretch, and of those that a vector may reach behind it. */
